@@ -1,5 +1,5 @@
 /** Products that the device's library adds to a matrix: which bodies they are, what they may be written over, what they cost and give. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { type Compiled, type CompileOptions, compileGraph } from '../../src/compile/index.ts'
 import { loopNodes } from '../../src/compose/control.ts'
 import * as c from '../../src/compose/index.ts'
@@ -10,33 +10,18 @@ import { cublasLt, cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { productKey, standsOnAddend } from '../../src/types/product.ts'
 import { at, type Input, trace } from '../compile/support.ts'
-import { type CallingDevice, callingDevice, eager, kinds, products } from './libraryCalls.ts'
+import { aloneOn, callingInTests, eager, kinds, products } from './libraryCalls.ts'
 
-let calling: CallingDevice
-beforeAll(() => {
-  calling = callingDevice()
-})
-afterAll(() => {
-  calling.dispose()
-})
-
-const check = (graph: Graph, options: Partial<CompileOptions> = {}): Compiled => calling.check(graph, options)
+const { check } = callingInTests()
 const f32 = (...shape: number[]): Input => ({ shape })
 const bf16 = (...shape: number[]): Input => ({ shape, dtype: 'bf16' })
 const t = (x: Node): Node => c.transpose(x, [1, 0])
 
-/** The one call that a program is. */
-function alone(
+const alone = (
   inputs: readonly Input[],
   f: (p: readonly Node[]) => Node,
   options?: Partial<CompileOptions>,
-): ProductStep {
-  const made = check(trace(inputs, f), options)
-  expect(kinds(made)).toEqual(['library'])
-  const [step] = products(made.program)
-  if (step === undefined) throw new Error('no product')
-  return step
-}
+): ProductStep => aloneOn(check, inputs, f, options)
 
 /** No call of a program adds. */
 function addsNothing(inputs: readonly Input[], f: (p: readonly Node[]) => Node | Node[]): void {

@@ -1,12 +1,12 @@
 /** Matrix products by the device's library: which the planner gives it, and what comes back, on a library that computes plainly. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { createCompiledDevice } from '../../src/api/device/compiled.ts'
 import { createCudaBackend } from '../../src/backends/cuda/backend.ts'
 import { type Compiled, type CompileOptions, compileGraph } from '../../src/compile/index.ts'
 import { compileFor } from '../../src/compile/prepare.ts'
 import { loopNodes } from '../../src/compose/control.ts'
 import * as c from '../../src/compose/index.ts'
-import type { Graph, Node } from '../../src/graph/node.ts'
+import type { Node } from '../../src/graph/node.ts'
 import * as api from '../../src/index.ts'
 import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import { reportPage } from '../../src/report/html.ts'
@@ -18,7 +18,7 @@ import { at, type Input, trace } from '../compile/support.ts'
 import { difference } from '../random/execute.ts'
 import { randomGraph } from '../random/graphs.ts'
 import { interpretingDevice } from './interpreting.ts'
-import { type CallingDevice, callingDevice, eager, kinds, products } from './libraryCalls.ts'
+import { aloneOn, callingInTests, eager, kinds, products } from './libraryCalls.ts'
 
 describe('the planner', () => {
   const compiled = (m: number, k: number, n: number, options: Partial<CompileOptions> = {}): Compiled =>
@@ -80,23 +80,9 @@ describe('the planner', () => {
   })
 })
 
-let calling: CallingDevice
-beforeAll(() => {
-  calling = callingDevice()
-})
-afterAll(() => {
-  calling.dispose()
-})
+const { calling, check } = callingInTests()
 
-const check = (graph: Graph, options: Partial<CompileOptions> = {}): Compiled => calling.check(graph, options)
-
-const alone = (inputs: readonly Input[], f: (p: readonly Node[]) => Node): ProductStep => {
-  const made = check(trace(inputs, f))
-  expect(kinds(made)).toEqual(['library'])
-  const [step] = products(made.program)
-  if (step === undefined) throw new Error('no product')
-  return step
-}
+const alone = (inputs: readonly Input[], f: (p: readonly Node[]) => Node): ProductStep => aloneOn(check, inputs, f)
 
 describe('products', () => {
   const f32 = (...shape: number[]): Input => ({ shape })
@@ -258,12 +244,12 @@ describe('products', () => {
         return [...r.carries, ...r.sequences]
       }),
     )
-    expect(calling.device.calls.some((x) => x.startsWith('product'))).toBe(true)
+    expect(calling().device.calls.some((x) => x.startsWith('product'))).toBe(true)
   })
 })
 
 test('random programs', { timeout: 120_000 }, () => {
-  const { device, backend } = calling
+  const { device, backend } = calling()
   let calls = 0
   for (let seed = 0; seed < 60; seed++) {
     const { graph, inputs, tolerances } = randomGraph(seed, { maxElements: 300 })
@@ -297,7 +283,7 @@ test('random programs', { timeout: 120_000 }, () => {
 test('what the library refuses becomes a kernel, and the report says so', () => {
   const picky = interpretingDevice((p) => (p.n === 11 ? 'not of eleven columns' : undefined))
   const { driver, compiler } = picky
-  const own = createCudaBackend({ driver, compiler, products: picky.products, cacheFolder: calling.folder })
+  const own = createCudaBackend({ driver, compiler, products: picky.products, cacheFolder: calling().folder })
   const learning: Backend = Object.assign(Object.create(own) as Backend, {
     prepare: (program: Program) => {
       picky.learn(program)
@@ -322,7 +308,7 @@ test('what the library refuses becomes a kernel, and the report says so', () => 
 test('what the library refuses inside a long loop shows when the program is prepared', () => {
   const picky = interpretingDevice((p) => (p.n === 3 ? 'not of three columns' : undefined))
   const { driver, compiler } = picky
-  const own = createCudaBackend({ driver, compiler, products: picky.products, cacheFolder: calling.folder })
+  const own = createCudaBackend({ driver, compiler, products: picky.products, cacheFolder: calling().folder })
   const square: Input = { shape: [3, 3] }
   const body = trace([square, square], (p) => [c.tanh(c.matmul(at(p, 0), at(p, 1)))])
   const graph = trace([square, { shape: [5000, 3, 3] }], (p) => [

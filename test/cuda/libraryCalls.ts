@@ -2,9 +2,10 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { afterAll, beforeAll, expect } from 'vitest'
 import { type CudaBackend, createCudaBackend } from '../../src/backends/cuda/backend.ts'
 import { type Compiled, type CompileOptions, compileGraph } from '../../src/compile/index.ts'
-import type { Graph } from '../../src/graph/node.ts'
+import type { Graph, Node } from '../../src/graph/node.ts'
 import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import type { ProductStep, Program } from '../../src/runtime/program.ts'
 import { cublasLt, cudaTarget } from '../../src/target/cuda.ts'
@@ -12,7 +13,7 @@ import type { Machine } from '../../src/target/machine.ts'
 import { pricesByClass } from '../../src/target/prices.ts'
 import type { HostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
-import { at, expectClose, inputsOf } from '../compile/support.ts'
+import { at, expectClose, type Input, inputsOf, trace } from '../compile/support.ts'
 import { type InterpretingDevice, interpretingDevice } from './interpreting.ts'
 
 /** Where a product of a kernel costs far more than a call. */
@@ -36,7 +37,37 @@ export interface CallingDevice {
   dispose(): void
 }
 
-export function callingDevice(): CallingDevice {
+/** A device for the tests of a file, made before the first of them. */
+export function callingInTests(): { readonly calling: () => CallingDevice } & Pick<CallingDevice, 'check'> {
+  let made: CallingDevice | undefined
+  const calling = (): CallingDevice => {
+    if (made === undefined) throw new Error('no test runs')
+    return made
+  }
+  beforeAll(() => {
+    made = callingDevice()
+  })
+  afterAll(() => {
+    made?.dispose()
+  })
+  return { calling, check: (graph, options) => calling().check(graph, options) }
+}
+
+/** The one call that a program is. */
+export function aloneOn(
+  check: CallingDevice['check'],
+  inputs: readonly Input[],
+  f: (p: readonly Node[]) => Node,
+  options?: Partial<CompileOptions>,
+): ProductStep {
+  const made = check(trace(inputs, f), options)
+  expect(kinds(made)).toEqual(['library'])
+  const [step] = products(made.program)
+  if (step === undefined) throw new Error('no product')
+  return step
+}
+
+function callingDevice(): CallingDevice {
   const folder = mkdtempSync(join(tmpdir(), 'sinter-'))
   const device = interpretingDevice()
   const { driver, compiler, products: library } = device

@@ -1,5 +1,5 @@
 /** Products in several calls of the device's library: of the part whose lines are whole groups of 16 bytes, and of what is left. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Graph } from '../../src/graph/node.ts'
@@ -7,15 +7,9 @@ import { cublasLt, cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import { at, trace } from '../compile/support.ts'
-import { type CallingDevice, callingDevice, eager, products } from './libraryCalls.ts'
+import { callingInTests, eager, products } from './libraryCalls.ts'
 
-let calling: CallingDevice
-beforeAll(() => {
-  calling = callingDevice()
-})
-afterAll(() => {
-  calling.dispose()
-})
+const { check } = callingInTests()
 
 /** A product whose result stands in padded rows, along which two others sum and whose columns they keep. */
 const three = (rows: number, depth: number, columns: number, dtype: DType): Graph =>
@@ -74,7 +68,7 @@ describe('calls', () => {
       ] as const) {
         const graph = three(rows, 8, columns, dtype)
         // Two parts of a sum are rounded to bf16 apart: its last bit may be another.
-        calling.check({ ...graph, outputs: graph.outputs.slice(dtype === 'bf16' ? 1 : 0) }, { target: padding, fuse })
+        check({ ...graph, outputs: graph.outputs.slice(dtype === 'bf16' ? 1 : 0) }, { target: padding, fuse })
       }
   })
 

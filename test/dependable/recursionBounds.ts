@@ -26,7 +26,6 @@ export type Bound = keyof typeof bounds
 export const needNote: readonly Bound[] = ['divides', 'fixed', 'unbounded']
 
 export const recursions: Readonly<Record<string, Bound | readonly [Bound, string]>> = {
-  'src/api/device/openPrograms.ts: OpenPrograms.fitting': ['fixed', 'twelve parts of a range (`cutInTwo`)'],
   'src/api/jit/dynamic.ts: DynamicPrograms.open.walk': 'data',
   'src/api/jit/dynamic.ts: DynamicPrograms.extentOf': [
     'fixed',

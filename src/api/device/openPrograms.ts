@@ -298,28 +298,26 @@ export class OpenPrograms<T extends { readonly graph: Graph }> {
     taken: ReadonlySet<number>,
     divisor: number,
   ): readonly Schedule[] {
-    const own = parts.find((p) => holds(p, at))
-    if (own === undefined) return parts
-    try {
-      if (own.refused === undefined) own.compiled ??= this.program(at, own.ranges, taken, divisor)
-    } catch (error) {
-      own.refused = outOfMemory(error)
-      if (own.refused === undefined) throw error
+    let fitting = parts
+    for (;;) {
+      const own = fitting.find((p) => holds(p, at))
+      if (own === undefined) return fitting
+      try {
+        if (own.refused === undefined) own.compiled ??= this.program(at, own.ranges, taken, divisor)
+      } catch (error) {
+        own.refused = outOfMemory(error)
+        if (own.refused === undefined) throw error
+      }
+      const cut = own.refused === undefined ? undefined : cutInTwo(own.ranges, fitting.length, taken)
+      if (cut === undefined) return fitting
+      const two = cut.parts.map(
+        (part): Schedule => ({
+          ranges: own.ranges.map((r, i) => (i === cut.range ? { ...r, ...part } : r)),
+          compiled: undefined,
+        }),
+      )
+      fitting = fitting.flatMap((p) => (p === own ? two : [p]))
     }
-    const cut = own.refused === undefined ? undefined : cutInTwo(own.ranges, parts.length, taken)
-    if (cut === undefined) return parts
-    const two = cut.parts.map(
-      (part): Schedule => ({
-        ranges: own.ranges.map((r, i) => (i === cut.range ? { ...r, ...part } : r)),
-        compiled: undefined,
-      }),
-    )
-    return this.fitting(
-      parts.flatMap((p) => (p === own ? two : [p])),
-      at,
-      taken,
-      divisor,
-    )
   }
 
   private whole(at: Extents, ranges: readonly OpenRange[], taken: ReadonlySet<number>, divisor: number): Schedule {

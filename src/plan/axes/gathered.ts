@@ -14,6 +14,16 @@ import { positionOfLoad } from './positions.ts'
 /** Bytes of neighbours that are brought together. */
 const run = 16
 
+/** The operands of a product that a matrix unit multiplies, and the values of its body. */
+function productOnUnit(
+  body: Body,
+  matrix: MatrixRole,
+): { readonly lets: ReadonlyMap<ValueId, LetStmt>; readonly a: ValueId; readonly b: ValueId } | undefined {
+  const lets = new Map(body.lets.map((l) => [l.id, l]))
+  const op = lets.get(matrix.id)?.op
+  return op?.kind === 'dot' && isForMatrixUnit(op, lets) ? { lets, a: op.a, b: op.b } : undefined
+}
+
 /** Seconds of gathering for a product whose operands are read once for every block of the other side, with all programs at work. */
 export function gatherSeconds(
   body: Body,
@@ -22,11 +32,11 @@ export function gatherSeconds(
   target: Machine,
 ): number {
   const { gatherSeconds: each, m, n } = target.dotBlock
-  const lets = new Map(body.lets.map((l) => [l.id, l]))
-  const dot = lets.get(matrix.id)
-  if (each === undefined || dot?.op.kind !== 'dot' || !isForMatrixUnit(dot.op, lets)) return 0
+  const product = productOnUnit(body, matrix)
+  if (each === undefined || product === undefined) return 0
+  const { lets, a, b } = product
   const blocks = (axes: readonly string[], block: number): number => Math.ceil(pointsOf(extents, axes) / block)
-  const [rows, columns] = matrix.swap ? [dot.op.b, dot.op.a] : [dot.op.a, dot.op.b]
+  const [rows, columns] = matrix.swap ? [b, a] : [a, b]
   const of = (root: ValueId, repeats: number): number => {
     let seconds = 0
     for (const id of ancestorsOf([root], lets)) {
@@ -41,18 +51,18 @@ export function gatherSeconds(
 
 /** Neighbours along an axis of the depth that operands of a matrix unit are brought in together, for want of another axis: parts of the depth are of whole such groups. */
 export function groupOfDepth(body: Body, matrix: MatrixRole, axis: string, { dotBlock }: Machine): number {
-  const lets = new Map(body.lets.map((l) => [l.id, l]))
-  const dot = lets.get(matrix.id)
-  if (dotBlock.gatherSeconds === undefined || dot?.op.kind !== 'dot' || !isForMatrixUnit(dot.op, lets)) return 1
+  const product = productOnUnit(body, matrix)
+  if (dotBlock.gatherSeconds === undefined || product === undefined) return 1
+  const { lets, a, b } = product
   let group = 1
-  for (const id of ancestorsOf([dot.op.a, dot.op.b], lets)) {
+  for (const id of ancestorsOf([a, b], lets)) {
     const l = lets.get(id)
     // Elements of 32 bits may be copied one by one.
     if (l?.op.kind !== 'load' || !l.axes.includes(axis) || dtypeBytes(l.dtype) !== 2) continue
     const n = run / dtypeBytes(l.dtype)
     const { mask } = l.op
     const flat = positionOfLoad(body, l.op)
-    const along = l.axes.filter((a) => standsInVectors(flat, mask, a, n))
+    const along = l.axes.filter((x) => standsInVectors(flat, mask, x, n))
     if (along.length === 1 && along[0] === axis) group = Math.max(group, n)
   }
   return group

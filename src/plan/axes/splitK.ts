@@ -29,7 +29,7 @@ export function depthParts(a: Analysis, matrix: MatrixRole): DepthParts | undefi
   const length =
     target.depthSplit === undefined
       ? cheapestLength(a, matrix, axis, extent)
-      : enoughLength(a, matrix, extent, groupOfDepth(body, matrix, axis, target), target.depthSplit)
+      : enoughLength(a, matrix, axis, extent, target.depthSplit)
   return length === undefined ? undefined : { axis, parts: Math.ceil(extent / length), length }
 }
 
@@ -95,8 +95,8 @@ const maskGain = 0.9
 function enoughLength(
   { body, extents, target }: Analysis,
   matrix: MatrixRole,
+  axis: string,
   extent: number,
-  group: number,
   { leastSeconds, mostTraffic, below, fill }: NonNullable<Machine['depthSplit']>,
 ): number | undefined {
   const size = (axes: Iterable<string>): number => pointsOf(extents, axes)
@@ -107,7 +107,7 @@ function enoughLength(
   const wanted = Math.ceil((fill * target.minPrograms) / programs)
   const most = Math.min(4 * wanted, (mostTraffic * seconds * farBandwidth(target)) / (8 * points))
   if (programs >= below * target.minPrograms || most < 2 || seconds < leastSeconds) return undefined
-  const even = evenParts(extent, most, group)
+  const even = evenParts(extent, most, groupOfDepth(body, matrix, axis, target))
   const parts = even.find((p) => p >= wanted) ?? even.at(-1)
   return parts === undefined ? undefined : extent / parts
 }

@@ -41,9 +41,9 @@ export function sameCopies(part: Part, copied: readonly CopiedStage[]): CopiedSt
 }
 
 function isSame(part: Part, x: CopiedStage, y: CopiedStage): boolean {
-  const isCutAlike =
-    x.cut === undefined ? y.cut === undefined : x.tile.axes.indexOf(x.cut) === y.tile.axes.indexOf(y.cut ?? '')
-  if (!isCutAlike || x.bytes !== y.bytes || x.load.dtype !== y.load.dtype || !isSameTile(x.tile, y.tile)) return false
+  const cutOf = ({ cut, tile }: CopiedStage): number => (cut === undefined ? -1 : tile.axes.indexOf(cut))
+  if (cutOf(x) !== cutOf(y) || x.bytes !== y.bytes || x.load.dtype !== y.load.dtype || !isSameTile(x.tile, y.tile))
+    return false
   const names = new Map(y.tile.axes.map((a, i) => [a, x.tile.axes[i] ?? a]))
   for (const [from, to] of names) {
     if (from === to) continue

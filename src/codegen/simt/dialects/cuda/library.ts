@@ -174,6 +174,15 @@ const formulas = (t: 'float' | 'double', prefix: 'f32' | 'f64'): Library => {
   })
 }
 
+/** A background copy of 16 bytes into shared memory by one of the caches; `cut`: of so many of them. */
+const copyGroup = (name: string, what: string, cache: 'cg' | 'ca', cut = false): Library[string] => ({
+  code: `// ${what}
+__device__ __forceinline__ void ${name}(unsigned short* to, const void* from, bool there${cut ? ', int bytes' : ''}) {
+  const unsigned address = (unsigned)__cvta_generic_to_shared(to);
+  asm volatile("cp.async.${cache}.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(there ? ${cut ? 'bytes' : 16} : 0) : "memory");
+}`,
+})
+
 export const cudaLibrary: Library = {
   ...formulas('float', 'f32'),
   ...formulas('double', 'f64'),
@@ -352,34 +361,28 @@ __device__ __forceinline__ void copy_async_word(unsigned short* to, const float*
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(address), "l"(from), "r"(there ? 4 : 0) : "memory");
 }`,
   },
-  copy_async: {
-    code: `// Copies 16 bytes into shared memory in the background; zeros where there is nothing to copy.
-__device__ __forceinline__ void copy_async(unsigned short* to, const void* from, bool there) {
-  const unsigned address = (unsigned)__cvta_generic_to_shared(to);
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(there ? 16 : 0) : "memory");
-}`,
-  },
-  copy_async_near: {
-    code: `// The same through the nearest cache, which keeps what is read again.
-__device__ __forceinline__ void copy_async_near(unsigned short* to, const void* from, bool there) {
-  const unsigned address = (unsigned)__cvta_generic_to_shared(to);
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(there ? 16 : 0) : "memory");
-}`,
-  },
-  copy_async_cut: {
-    code: `// Copies so many of 16 bytes into shared memory in the background; zeros for the others.
-__device__ __forceinline__ void copy_async_cut(unsigned short* to, const void* from, bool there, int bytes) {
-  const unsigned address = (unsigned)__cvta_generic_to_shared(to);
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(there ? bytes : 0) : "memory");
-}`,
-  },
-  copy_async_near_cut: {
-    code: `// The same through the nearest cache, which keeps what is read again.
-__device__ __forceinline__ void copy_async_near_cut(unsigned short* to, const void* from, bool there, int bytes) {
-  const unsigned address = (unsigned)__cvta_generic_to_shared(to);
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" :: "r"(address), "l"(from), "r"(there ? bytes : 0) : "memory");
-}`,
-  },
+  copy_async: copyGroup(
+    'copy_async',
+    'Copies 16 bytes into shared memory in the background; zeros where there is nothing to copy.',
+    'cg',
+  ),
+  copy_async_near: copyGroup(
+    'copy_async_near',
+    'The same through the nearest cache, which keeps what is read again.',
+    'ca',
+  ),
+  copy_async_cut: copyGroup(
+    'copy_async_cut',
+    'Copies so many of 16 bytes into shared memory in the background; zeros for the others.',
+    'cg',
+    true,
+  ),
+  copy_async_near_cut: copyGroup(
+    'copy_async_near_cut',
+    'The same through the nearest cache, which keeps what is read again.',
+    'ca',
+    true,
+  ),
   ...Object.fromEntries(
     [1, 2, 4].map((n) => [
       `copy_words_${n}`,
