@@ -53,6 +53,25 @@ const tiers: readonly Tier[] =
           : []),
       ]
 
+const choosesTier = isNode && !isDecided('liftoff|wasm[-_]lazy[-_]compilation')
+
+/**
+ * Makes a module whose functions are compiled at once, on all of the engine's threads, by its optimising compiler where they are hot. Left alone it
+ * compiles each at its first call, on that call's thread, and starts with code of its baseline compiler, which it replaces between calls, long
+ * after a large kernel began.
+ */
+export function compilingModule<R>(isHot: boolean, body: () => R): R {
+  if (!choosesTier) return body()
+  setEngineFlag('--no-wasm-lazy-compilation')
+  if (isHot) setEngineFlag('--no-liftoff')
+  try {
+    return body()
+  } finally {
+    setEngineFlag('--wasm-lazy-compilation')
+    if (isHot) setEngineFlag('--liftoff')
+  }
+}
+
 let spent = 0
 /** The flags of those that wait now. */
 let waiting: readonly string[] = []

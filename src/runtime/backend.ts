@@ -13,12 +13,12 @@ export interface DeviceBuffer {
 
 /** What is known of a kernel's code beside it. */
 export interface KeptFunction {
+  /** Its place among the modules. */
+  readonly module: number
   /** Scratch bytes a thread needs to run it. */
   readonly scratch: number
   /** Names it imports. */
   readonly imports: readonly string[]
-  /** Exported names of the functions that hold its code. */
-  readonly bodies: readonly string[]
   /** Programs of its grid, and about how many seconds they take. */
   readonly programs: number
   readonly seconds: number
@@ -26,11 +26,18 @@ export interface KeptFunction {
   readonly scatters: boolean
 }
 
+/** Functions that an engine compiles together. */
+export interface KeptModule {
+  readonly bytes: Uint8Array
+  /** They run for so long that an engine's optimising compiler pays before their first run. */
+  readonly isHot: boolean
+}
+
 /** Code of a program, as it can be kept in a file. */
 export interface KeptCode {
   /** What of the engine and of the backend's options it was made for. */
   readonly engine: string
-  readonly bytes: Uint8Array
+  readonly modules: readonly KeptModule[]
   /** One for each kernel, in the order of `kernelsOf`. */
   readonly functions: readonly KeptFunction[]
 }

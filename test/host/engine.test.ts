@@ -94,3 +94,20 @@ test('whoever starts the process decides', async () => {
     told.mockClear()
   }
 })
+
+test('modules are compiled at once, hot ones by the optimising compiler, unless whoever started the process decided', async () => {
+  const { compilingModule } = await started()
+  expect(compilingModule(true, flags)).toEqual(['--no-wasm-lazy-compilation', '--no-liftoff'])
+  expect(flags().slice(2)).toEqual(['--wasm-lazy-compilation', '--liftoff'])
+  told.mockClear()
+  expect(() =>
+    compilingModule(false, () => {
+      throw new Error('no')
+    }),
+  ).toThrow('no')
+  expect(flags()).toEqual(['--no-wasm-lazy-compilation', '--wasm-lazy-compilation'])
+  for (const given of ['--no-liftoff', '--wasm_lazy_compilation']) {
+    told.mockClear()
+    expect((await started(given)).compilingModule(true, flags), given).toEqual([])
+  }
+})

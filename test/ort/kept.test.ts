@@ -184,7 +184,7 @@ describe('a file that is not for here', () => {
         .decode(bytes.subarray(44))
         .slice(0, new DataView(bytes.buffer, bytes.byteOffset).getUint32(40, true))
         .matchAll(
-          /"(bytes|offset|index|literal|at|length|kernel|launch|arenaBytes|scratch|programs|inputs|outputs|buffers)":/g,
+          /"(bytes|offset|index|literal|at|length|kernel|launch|arenaBytes|scratch|programs|inputs|outputs|buffers|module)":/g,
         ),
     ]
     expect(numbers.length).toBeGreaterThan(50)
@@ -208,7 +208,8 @@ describe('a file that is not for here', () => {
   it('with code that is no module is refused', async () => {
     const { path, file } = await compiled(network(9))
     const bytes = readFileSync(file)
-    const noise = rewritten(bytes, (head) => head.replaceAll(/"module":\{"at":\d+/g, '"module":{"at":3'))
+    const noise = rewritten(bytes, (head) => head.replaceAll(/"modules":\[\{"at":\d+/g, '"modules":[{"at":3'))
+    expect(noise).not.toEqual(bytes)
     expect(await errorOf(() => outputs(path, noise))).toBe('E_FILE')
   })
 })

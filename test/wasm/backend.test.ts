@@ -77,6 +77,26 @@ describe('heap', () => {
     expect(heap.verify().blocks).toBe(1)
   })
 
+  test('a block whose pages are present took them from the operating system, and nothing else changed', () => {
+    const heap = new Heap(new WebAssembly.Memory({ initial: 1, maximum: 65536 }), 1024, 65535 * 65536)
+    const bytes = 96 * 2 ** 20
+    /** How much more of the process stands in memory when a body has run. */
+    const grown = (body: () => void): number => {
+      const from = process.memoryUsage.rss()
+      body()
+      return process.memoryUsage.rss() - from
+    }
+    let [absent, present] = [0, 0]
+    expect(grown(() => (absent = heap.alloc(bytes)))).toBeLessThan(bytes / 2)
+    expect(grown(() => (present = heap.allocPresent(bytes)))).toBeGreaterThan(bytes / 2)
+    const words = (at: number): Uint32Array => new Uint32Array(heap.memory.buffer, at, bytes / 4)
+    words(present).fill(7)
+    heap.free(present)
+    expect(heap.allocPresent(bytes)).toBe(present)
+    expect(words(present).every((w) => w === 7)).toBe(true)
+    expect(words(absent).every((w) => w === 0)).toBe(true)
+  })
+
   test('a step that frees what it took does not grow memory', () => {
     const memory = new WebAssembly.Memory({ initial: 1, maximum: 65536 })
     const heap = new Heap(memory, 1024, 65535 * 65536)
@@ -294,4 +314,25 @@ test('a run of a small program is one allocation and one launch on the calling t
   expect(device.words()).toBe(words)
   expect(device.pool?.workers).toEqual([])
   device.dispose()
+})
+
+test('kernels that run long are a module of their own, each of its kernels found in it', () => {
+  const backend = make({ threads: 1 })
+  const [n, few] = [4_000_000, 64]
+  const texts = [n, few].map((size, i) =>
+    double(size, size).replaceAll('double', `d${i}`).replaceAll(' x', ` x${i}`).replaceAll(' y', ` y${i}`),
+  )
+  const executable = backend.prepare(
+    programOf({ kernels: texts.flatMap((t) => parseKernels(t)), inputs: ['x0', 'x1'], outputs: ['y0', 'y1'] }),
+  )
+  expect(executable.code?.modules.map((m) => m.isHot)).toEqual([true, false])
+  expect(executable.code?.functions.map((f) => f.module)).toEqual([0, 1])
+  const results = executable.run([upload(backend, ramp(n)), upload(backend, ramp(few))])
+  for (const [i, size] of [n, few].entries()) {
+    const y = results[i]
+    if (y === undefined) throw new Error('no result')
+    expect(floats(backend, y, size).every((v, at) => v === 2 * ((at % 251) - 100))).toBe(true)
+  }
+  const small = backend.prepare(program(double(few)))
+  expect(small.code?.modules.map((m) => m.isHot)).toEqual([false])
 })

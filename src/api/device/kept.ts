@@ -6,7 +6,7 @@
 import { Digest, type DigestedGraph, digestGraph } from '../../compile/digest.ts'
 import type { Graph, Node } from '../../graph/node.ts'
 import type { FusionReport } from '../../report/data.ts'
-import type { Backend, Executable, KeptCode, KeptFunction } from '../../runtime/backend.ts'
+import type { Backend, Executable, KeptCode, KeptFunction, KeptModule } from '../../runtime/backend.ts'
 import { list, malformedKept, ProgramReader, programData, record, whole } from '../../runtime/keptProgram.ts'
 import type { Program } from '../../runtime/program.ts'
 import { kernelsOf } from '../../runtime/region.ts'
@@ -18,7 +18,7 @@ import { warn } from '../calls/warnings.ts'
 import type { CompileRequest } from './device.ts'
 
 /** The form of files, besides the version of the library. */
-const form = 1
+const form = 2
 const magic = 'SINTERC1'
 const head = 8 + 32 + 4
 
@@ -146,8 +146,8 @@ function encode(made: readonly Made[]): { readonly file: Uint8Array; readonly pr
     const numbers = new Map(literals.map((data, i) => [data, i]))
     const data = code === undefined ? undefined : programData(program, numbers, texts, blobs)
     if (code === undefined || data === undefined) return []
-    const module = { at: blobs.put(code.bytes), length: code.bytes.length, functions: code.functions }
-    return [{ digest, request, machine, engine, program: data, report, module }]
+    const modules = code.modules.map(({ bytes, isHot }) => ({ at: blobs.put(bytes), length: bytes.length, isHot }))
+    return [{ digest, request, machine, engine, program: data, report, code: { modules, functions: code.functions } }]
   })
   const json = new TextEncoder().encode(JSON.stringify({ form, version, programs, texts: [...texts.keys()] }))
   const file = new Uint8Array(head + json.length + size)
@@ -210,7 +210,7 @@ export function takeKept(given: Uint8Array): void {
       decode: (literals) => ({
         program: new ProgramReader(literals, texts, blobs).program(e.program),
         report: record(e.report, 'a report') as unknown as FusionReport,
-        code: codeOf(record(e.module, 'a module'), String(e.engine), blobs),
+        code: codeOf(record(e.code, 'code'), String(e.engine), blobs),
       }),
     }
     const others = (entries.get(entry.digest) ?? []).filter((o) => nameOf(o) !== nameOf(entry))
@@ -221,23 +221,29 @@ export function takeKept(given: Uint8Array): void {
 /** Leaves aside all that was taken (tests). */
 export const forgetKept = (): void => entries.clear()
 
-function codeOf(m: Readonly<Record<string, unknown>>, engine: string, blobs: Uint8Array): KeptCode {
-  const [at, length] = [whole(m.at, 'a place'), whole(m.length, 'a length')]
-  if (at + length > blobs.length) throw malformedKept('a module beyond the end')
-  const functions = list(m.functions, 'functions').map((f): KeptFunction => {
-    const { scratch, imports, bodies, programs, seconds, scatters } = record(f, 'a function')
+function codeOf(code: Readonly<Record<string, unknown>>, engine: string, blobs: Uint8Array): KeptCode {
+  const modules = list(code.modules, 'modules').map((m): KeptModule => {
+    const { at, length, isHot } = record(m, 'a module')
+    const [from, bytes] = [whole(at, 'a place'), whole(length, 'a length')]
+    if (from + bytes > blobs.length) throw malformedKept('a module beyond the end')
+    return { bytes: blobs.slice(from, from + bytes), isHot: isHot === true }
+  })
+  const functions = list(code.functions, 'functions').map((f): KeptFunction => {
+    const { module, scratch, imports, programs, seconds, scatters } = record(f, 'a function')
+    const place = whole(module, 'a module')
+    if (place >= modules.length) throw malformedKept('a function of no module')
     if (typeof seconds !== 'number' || !(seconds >= 0)) throw malformedKept('a function without a time')
     const names = (of: unknown): string[] => list(of, 'names').map(String)
     return {
+      module: place,
       scratch: whole(scratch, 'scratch'),
       imports: names(imports),
-      bodies: names(bodies),
       programs: whole(programs, 'programs'),
       seconds,
       scatters: scatters === true,
     }
   })
-  return { engine, bytes: blobs.slice(at, at + length), functions }
+  return { engine, modules, functions }
 }
 
 /** Prepares a kept program. Throws E_FILE for one whose code does not fit it. */

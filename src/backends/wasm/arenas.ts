@@ -24,14 +24,18 @@ export class Arenas {
     this.residents = residents
   }
 
-  /** An arena of at least so many bytes until `release`; nobody else has it unless `mayShare`. Throws E_OUT_OF_MEMORY. */
-  take(bytes: number, mayShare: boolean): Arena {
+  /**
+   * An arena of at least so many bytes until `release`; nobody else has it unless `mayShare`. Its pages are present where every run writes `wholly`.
+   * Throws E_OUT_OF_MEMORY.
+   */
+  take(bytes: number, mayShare: boolean, wholly: boolean): Arena {
     let found: Arena | undefined
     if (mayShare)
       for (const a of this.shared)
         if (a.bytes >= bytes && a.bytes <= mostSpare * bytes && a.bytes < (found?.bytes ?? Number.POSITIVE_INFINITY))
           found = a
-    const arena = found ?? { address: this.heap.alloc(bytes), bytes, holders: 0 }
+    const { heap } = this
+    const arena = found ?? { address: wholly ? heap.allocPresent(bytes) : heap.alloc(bytes), bytes, holders: 0 }
     if (found === undefined) this.residents.bytes += bytes
     if (mayShare) this.shared.add(arena)
     arena.holders++

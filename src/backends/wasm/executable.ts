@@ -3,7 +3,7 @@
 import { mathImports } from '../../codegen/vector/math/special.ts'
 import { compileModule, type KernelJob } from '../../codegen/wasm/kernel.ts'
 import { InternalError, invariant, UserError } from '../../diagnostics/errors.ts'
-import { setEngineFlag } from '../../host/engine.ts'
+import { compilingModule } from '../../host/engine.ts'
 import type { DeviceBuffer, Executable, KeptCode, KeptFunction, StepTime } from '../../runtime/backend.ts'
 import type { TensorBuffer } from '../../runtime/buffers.ts'
 import { bytesAt, type Extents } from '../../runtime/extents.ts'
@@ -18,7 +18,7 @@ import { type Preparation, Prepared, programsOf, scatters } from './prepared.ts'
 import { estimateSeconds } from './work.ts'
 
 /** Kernels with at least this much work (nanoseconds a run) are compiled by the optimising compiler at once. */
-const optimisedAbove = 1_500_000
+const hotAbove = 1_500_000
 
 export class WasmExecutable implements Executable {
   readonly program: Program
@@ -44,33 +44,31 @@ export class WasmExecutable implements Executable {
     const kernels = kernelsOf(program)
     const compiled = kept ?? codeOf(device, program)
     this.code = compiled
-    const module = new WebAssembly.Module(compiled.bytes as Uint8Array<ArrayBuffer>)
-    const instance = new WebAssembly.Instance(module, { env: { memory: device.memory }, math: mathImports })
+    const modules = compiled.modules.map(({ bytes, isHot }) =>
+      compilingModule(isHot, () => new WebAssembly.Module(bytes as Uint8Array<ArrayBuffer>)),
+    )
+    const instances = modules.map(
+      (m) => new WebAssembly.Instance(m, { env: { memory: device.memory }, math: mathImports }),
+    )
     const numbers = new Map(kernels.map(({ step }, i) => [step, i]))
-    /** Names of functions that the optimising compiler has had; kernels share them. */
-    const optimised = new Set<string>()
     const resources = new Resources(device.residents)
     this.resources = resources
     const preparation: Preparation = {
       device,
-      moduleId: 0,
+      moduleIds: [],
       kernel: (step) => {
         const number = numbers.get(step)
-        const run = instance.exports[`k${number}`]
-        invariant(number !== undefined && typeof run === 'function', `no function k${number}`)
-        const code = compiled.functions[number]
-        invariant(code !== undefined, `no code of k${number}`)
+        const code = number === undefined ? undefined : compiled.functions[number]
+        invariant(number !== undefined && code !== undefined, `no code of k${number}`)
+        const run = instances[code.module]?.exports[`k${number}`]
+        // What is kept in a file may say anything.
+        if (typeof run !== 'function') throw new WebAssembly.LinkError(`no function k${number}`)
         const { programs } = code
         const work = 1e9 * code.seconds
-        if (work > optimisedAbove)
-          for (const name of code.bodies) {
-            if (optimised.has(name)) continue
-            optimised.add(name)
-            compileOptimised(instance.exports[name] as KernelFunction)
-          }
         const native = code.imports.every((name) => Object.hasOwn(Math, name))
         return {
           run: run as KernelFunction,
+          module: code.module,
           number,
           programs,
           shared: native && programs > 1 && work > device.shareAbove && !code.scatters,
@@ -81,7 +79,8 @@ export class WasmExecutable implements Executable {
     }
     try {
       const { arenaBytes } = program
-      const arena = arenaBytes > 0 ? device.arenas.take(arenaBytes, !callsHost(program)) : undefined
+      const arena =
+        arenaBytes > 0 ? device.arenas.take(arenaBytes, !callsHost(program), program.open === undefined) : undefined
       if (arena !== undefined) resources.share(device.arenas.release, arena, arenaBytes)
       this.prepared = new Prepared(program, arena?.address ?? 0, preparation)
       device.reserveScratch(Math.max(0, ...compiled.functions.map((f) => f.scratch)))
@@ -89,7 +88,7 @@ export class WasmExecutable implements Executable {
       resources.dispose()
       throw e
     }
-    preparation.moduleId = resources.hold(device.removeModule, device.addModule(module))
+    preparation.moduleIds = modules.map((m) => resources.hold(device.removeModule, device.addModule(m)))
     resources.endWith(this)
   }
 
@@ -162,33 +161,31 @@ export class WasmExecutable implements Executable {
 export const engineOf = ({ relaxed, maxPages, shared }: Device): string =>
   `wasm ${relaxed ? 'relaxed' : 'plain'} ${shared ? 'shared' : 'own'} ${maxPages}`
 
-/** The code of a program's kernels. */
+/** The code of a program's kernels: those that run long in a module of their own. */
 function codeOf(device: Device, program: Program): KeptCode {
-  const kernels = kernelsOf(program)
-  const jobs = kernels.map(
-    ({ step, program: of }, i): KernelJob => ({
+  const { machine, relaxed, maxPages, shared } = device
+  const memory = { min: 1, max: maxPages, shared }
+  const kernels = kernelsOf(program).map(({ step, program: of }, i) => {
+    const seconds = estimateSeconds(step.kernel, machine)
+    const job: KernelJob = {
       kernel: step.kernel,
       name: `k${i}`,
       mayAlias: (x, y) => overlap(of, step.buffers[x] ?? -1, step.buffers[y] ?? -1),
-    }),
-  )
-  const { machine, relaxed, maxPages, shared } = device
-  const { bytes, functions } = compileModule(jobs, { machine, relaxed, memory: { min: 1, max: maxPages, shared } })
-  const facts = kernels.map(({ step }, i): KeptFunction => {
-    const code = functions[i]
-    invariant(code !== undefined, `no code of k${i}`)
-    const seconds = estimateSeconds(step.kernel, machine)
-    return { ...code, programs: programsOf(step), seconds, scatters: scatters(step) }
+    }
+    return { step, job, seconds, isHot: 1e9 * seconds > hotAbove }
   })
-  return { engine: engineOf(device), bytes, functions: facts }
-}
-
-/**
- * Has the engine compile a function with its optimising compiler: by default it starts with code of its baseline compiler
- * and replaces that between calls, long after a large kernel began. An empty range compiles and runs nothing.
- */
-function compileOptimised(run: KernelFunction): void {
-  setEngineFlag('--no-liftoff')
-  run(0, 0, 0, 0)
-  setEngineFlag('--liftoff')
+  const made = [true, false].flatMap((isHot) => {
+    const own = kernels.filter((k) => k.isHot === isHot)
+    if (own.length === 0) return []
+    const jobs = own.map((k) => k.job)
+    const { bytes, functions } = compileModule(jobs, { machine, relaxed, memory })
+    return [{ bytes, isHot, functions: new Map(jobs.map((job, i) => [job, functions[i]])) }]
+  })
+  const functions = kernels.map(({ step, job, seconds, isHot }): KeptFunction => {
+    const module = made.findIndex((m) => m.isHot === isHot)
+    const code = made[module]?.functions.get(job)
+    invariant(code !== undefined, `no code of ${job.name}`)
+    return { module, ...code, programs: programsOf(step), seconds, scatters: scatters(step) }
+  })
+  return { engine: engineOf(device), modules: made.map(({ bytes, isHot }) => ({ bytes, isHot })), functions }
 }

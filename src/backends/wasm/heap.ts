@@ -10,6 +10,8 @@ const alignment = 64
 /** Vector code may read this far past a buffer's end. */
 const padding = 64
 const page = 65536
+/** Memory comes from the operating system by so many bytes at least, when they are first written. */
+const osPage = 4096
 /** Growth in steps of at least this many bytes. */
 const growth = 16 * 1024 * 1024
 
@@ -36,6 +38,8 @@ export class Heap {
   private readonly base: number
   private top: number
   private last: Block | undefined
+  /** Where memory begins that no block was in so far. */
+  private reached: number
   private readonly lists: Set<Block>[] = []
   private readonly taken = new Map<number, Block>()
 
@@ -44,6 +48,7 @@ export class Heap {
     this.memory = memory
     this.base = Math.ceil(base / alignment) * alignment
     this.top = this.base
+    this.reached = this.base
     this.limit = limit
   }
 
@@ -60,7 +65,20 @@ export class Heap {
     block.free = false
     this.taken.set(block.address, block)
     this.used += block.size
+    this.reached = Math.max(this.reached, block.address + block.size)
     return block.address
+  }
+
+  /**
+   * The same, of memory that the operating system has given already: where nothing was before, one byte of each page is written here, so that whoever
+   * writes the block first does not wait for pages.
+   */
+  allocPresent(bytes: number): number {
+    const from = this.reached
+    const address = this.alloc(bytes)
+    const view = new Uint8Array(this.memory.buffer)
+    for (let at = Math.max(from, address); at < this.reached; at += osPage) view[at] = 0
+    return address
   }
 
   free(address: number): void {

@@ -23,7 +23,8 @@ type HostStep = Exclude<ProgramStep, { kind: 'kernel' } | ProductStep | RegionSt
 /** A kernel compiled. */
 export interface CompiledKernel {
   readonly run: KernelFunction
-  /** Its number in the module. */
+  /** The module it is in, and its number among the program's kernels. */
+  readonly module: number
   readonly number: number
   readonly programs: number
   /** Worth sharing between threads. */
@@ -35,8 +36,8 @@ export interface CompiledKernel {
 /** What a program and the programs inside it are prepared with. */
 export interface Preparation {
   readonly device: Device
-  /** The module of their kernels, once the device has it. */
-  moduleId: number
+  /** The modules of their kernels, once the device has them. */
+  moduleIds: readonly number[]
   kernel(step: Kernel): CompiledKernel
   /** Memory until the executable is disposed of. */
   take(bytes: number): number
@@ -142,9 +143,8 @@ export class Prepared implements Placed {
   private launch(s: KernelStep): void {
     const { device } = this.with
     if (s.shared && device.pool !== undefined) {
-      device.pool.run(s.run, this.with.moduleId, s.number, s.table, s.programs, device.scratch(0), (w) =>
-        device.scratch(w + 1),
-      )
+      const id = this.with.moduleIds[s.module] ?? 0
+      device.pool.run(s.run, id, s.number, s.table, s.programs, device.scratch(0), (w) => device.scratch(w + 1))
       return
     }
     const scratch = device.scratch(0)

@@ -38,8 +38,6 @@ export interface VectorOptions {
 export interface VectorKernel {
   /** Every one, callees first; the last is the kernel. */
   readonly functions: readonly VectorFunction[]
-  /** Names of those that hold its code: the kernel itself, or its parts, which it calls. */
-  readonly bodies: readonly string[]
   /** Scratch bytes a thread needs to run it. */
   readonly scratch: number
 }
@@ -77,15 +75,14 @@ function emitFunctions({ kernel, name, mayAlias }: KernelJob, options: VectorOpt
     const entry = Builder.function(name, signature, (f) => {
       if (only !== undefined) emitPart(f, env, params, only)
     })
-    return { functions: [entry], scratch, bodies: [name] }
+    return { functions: [entry], scratch }
   }
   const parts = scheduled.map((p, i) => ({
     of: Builder.function(`${name}.${i}`, signature, (f) => emitPart(f, env, params, p)),
     offset: p.offset,
   }))
   const entry = Builder.function(name, signature, (f) => callParts(f, parts))
-  const bodies = parts.map((p) => p.of)
-  return { functions: [...bodies, entry], scratch, bodies: bodies.map((b) => b.name) }
+  return { functions: [...parts.map((p) => p.of), entry], scratch }
 }
 
 /** Calls the parts with programs among [start, end), found by halving. */

@@ -25,8 +25,6 @@ export interface CompiledFunction {
   readonly scratch: number
   /** Names it imports from `math`. */
   readonly imports: readonly string[]
-  /** Exported names of the functions that hold its code: its own, or those of its parts, which it calls. */
-  readonly bodies: readonly string[]
 }
 
 export interface CompiledModule {
@@ -97,7 +95,7 @@ function printKernel(
   { machine, relaxed }: ModuleOptions,
   module: ModuleBuilder,
 ): { readonly entry: FuncRef; readonly code: CompiledFunction } {
-  const { functions, scratch, bodies } = emitVectorKernel(job, { machine, hasMultiplyAdd: relaxed })
+  const { functions, scratch } = emitVectorKernel(job, { machine, hasMultiplyAdd: relaxed })
   const printed = new Map<VectorFunction, FuncRef>()
   let entry: FuncRef | undefined
   const offset = Math.ceil(scratch / vectorBytes) * vectorBytes
@@ -111,6 +109,6 @@ function printKernel(
   const imports = new Set(functions.flatMap((fn) => fn.externals.map((e) => e.name)))
   return {
     entry,
-    code: { scratch: most === 0 ? scratch : offset + most * vectorBytes, imports: [...imports], bodies },
+    code: { scratch: most === 0 ? scratch : offset + most * vectorBytes, imports: [...imports] },
   }
 }
