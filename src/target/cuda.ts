@@ -61,14 +61,13 @@ export const cudaTarget: SimtTarget = {
   // Rates beside those of products that store their results, which reach half of what large ones do (bench/NOTES.md).
   vectorChains: {
     blocks: [
-      { rows: 128, shared: 64, rate: 6e13 },
-      { rows: 64, shared: 64, rate: 5e13 },
-      { rows: 64, shared: 32, rate: 4.5e13 },
-      { rows: 32, shared: 32, rate: 3e13 },
-      { rows: 32, shared: 16, rate: 2e13 },
+      { rows: 128, shared: 64, rate: 6e13, sliced: 5e13 },
+      { rows: 64, shared: 64, rate: 5e13, sliced: 4e13 },
+      { rows: 64, shared: 32, rate: 4.5e13, sliced: 3.5e13 },
+      { rows: 32, shared: 32, rate: 3e13, sliced: 2.5e13 },
+      { rows: 32, shared: 16, rate: 2e13, sliced: 1.5e13 },
     ],
     bytes: chainBytes(cudaSimt.maxSharedBytes),
-    exchange: 0,
     columns: 256,
     ofRate: { severalTiles: 0.6, halves: 0.8 },
     share: 1 / 264,
@@ -142,6 +141,7 @@ export function cudaTargetOf({
     ...(isHopper ? {} : { rowBytes: blockRowBytes }),
     simt: {
       ...cudaSimt,
+      vectorTiles: { ...cudaSimt.vectorTiles, whole: chainBytes(maxSharedBytes) },
       multiprocessors,
       clusters: isHopper ? cudaSimt.clusters : 1,
       maxSharedBytes,

@@ -151,13 +151,17 @@ export interface Machine {
   }
   /**
    * The same where no matrix unit and no loops multiply: by vectors of registers, from tiles in the memory that a block of threads shares. Blocks in the order
-   * of what they are worth, of which the first is taken that fits `bytes`, with the operations a second that they reach; bytes of exchanges, a row; columns of
-   * all results together, which registers hold. Absent: there are none.
+   * of what they are worth, of which the first is taken that fits `bytes`, with the operations a second that they reach with operands that stand whole, and by slices (`vectorTiles`); columns of all results together,
+   * which registers hold. Absent: there are none.
    */
   readonly vectorChains?: {
-    readonly blocks: readonly { readonly rows: number; readonly shared: number; readonly rate: number }[]
+    readonly blocks: readonly {
+      readonly rows: number
+      readonly shared: number
+      readonly rate: number
+      readonly sliced: number
+    }[]
     readonly bytes: number
-    readonly exchange: number
     readonly columns: number
     /** Of those rates, where a step has several tiles, and where operands are of 16 bits. */
     readonly ofRate: { readonly severalTiles: number; readonly halves: number }

@@ -58,6 +58,8 @@ export interface SimtMachine {
   readonly hasWarpGroupProducts: boolean
   /** Share of the shared memory that tiles of products read in vectors of four may take; 0: there are none. */
   readonly vectorTileShare: number
+  /** Bytes that tiles of a chain of such products may take whole; indices of the depth that they are filled by where they would take more. */
+  readonly vectorTiles: { readonly whole: number; readonly slice: number }
   /** Multiply-adds of a product that is worth their code, which takes longer to compile. */
   readonly leastProduct: number
 
@@ -106,6 +108,7 @@ export const cudaSimt: SimtMachine = {
   hasMatrixUnit: true,
   hasWarpGroupProducts: true,
   vectorTileShare: 0,
+  vectorTiles: { whole: 224 * 1024, slice: 8 },
   leastProduct: 2 ** 22,
   hasAsyncCopy: true,
   foldsLanes: true,
@@ -138,6 +141,7 @@ export function webgpuSimtWith(limits: Pick<SimtMachine, 'maxThreads' | 'maxShar
     hasMatrixUnit: false,
     hasWarpGroupProducts: false,
     vectorTileShare: 0.5,
+    vectorTiles: { whole: limits.maxSharedBytes - 512, slice: 8 },
     leastProduct: 2 ** 22,
     hasAsyncCopy: false,
     foldsLanes: true,

@@ -106,9 +106,9 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/schedule/simt/prefetch/sinkLoads.ts: foldsBefore.meetOfUses, foldsBefore.ofUses': 'values',
   'src/schedule/simt/part/loopAxes.ts: Renaming.loop, Renaming.statements': 'statement nesting',
   'src/schedule/simt/part/loopAxes.ts: separateLoops.walk': 'statement nesting',
-  'src/codegen/simt/nest/sequence.ts: emitBlock, emitEntry, emitOrdered, emitSequence, emitStage, walk':
+  'src/codegen/simt/nest/sequence.ts: emitBlock, emitEntry, emitOrdered, emitSequence, emitStage, slicedTiles, walk':
     'statement nesting',
-  'src/schedule/simt/sequence/statements.ts: ListPlan.add, ListPlan.addLet, ListPlan.addLoop, ListPlan.addStage, ListPlan.addStore, ListPlan.constructor, ListPlan.run, planItems':
+  'src/schedule/simt/sequence/statements.ts: ListPlan.add, ListPlan.addFold, ListPlan.addLet, ListPlan.addLoop, ListPlan.addStage, ListPlan.addStore, ListPlan.constructor, ListPlan.run, planItems':
     'statement nesting',
   'src/schedule/simt/sequence/statements.ts: ListPlan.addLoop.visit': 'statement nesting',
   'src/schedule/simt/sequence/printSequence.ts: printBlock, printEntry, printSequence': 'statement nesting',

@@ -86,7 +86,7 @@ function cheapestParts(
   axis: string,
   states: readonly LetStmt[],
 ): DepthParts | undefined {
-  const { chains, vectorChains, programShare, minPrograms, launch } = target
+  const { chains, vectorChains, programShare, minPrograms, launch, mostBytes } = target
   const step = (role.vectors ?? chains)?.shared ?? target.dotBlock.k
   const [tile] = role.tiles
   if (tile === undefined) return undefined
@@ -100,14 +100,19 @@ function cheapestParts(
   const bytes = [...body.loads.values()].reduce((n, t) => n + tensorBytes(t, sizeOf(t.shape)), 0)
   const moving = movingSeconds(bytes, target)
   const share = (role.vectors === undefined ? programShare?.computing : vectorChains?.share) ?? 1
-  const left = states.reduce((n, l) => n + size(stateAxes(role, l)) * dtypeBytes(l.dtype), 0)
+  const stateBytes = states.map((l) => size(stateAxes(role, l)) * dtypeBytes(l.dtype))
+  const left = stateBytes.reduce((n, bytes) => n + bytes, 0)
   const seconds = (parts: number): number => {
     const units = programs * parts * share
     const use = units <= 1 ? units : units / Math.ceil(units)
     const adding = parts === 1 ? 0 : launch + movingSeconds(2 * parts * left, target)
     return together(moving / use, computing / use, target) + adding
   }
-  const most = Math.min(Math.ceil(extent / (leastSteps * step)), Math.floor((2 * minPrograms) / programs))
+  const most = Math.min(
+    Math.ceil(extent / (leastSteps * step)),
+    Math.floor((2 * minPrograms) / programs),
+    Math.floor(mostBytes.value / Math.max(...stateBytes)),
+  )
   let best = { length: extent, seconds: seconds(1) }
   for (let wanted = 2; wanted <= most; wanted++) {
     const length = Math.ceil(extent / (wanted * step)) * step

@@ -2,8 +2,10 @@
  * Chains of products where no matrix unit multiplies their operands: by vectors of registers, from tiles in the memory that a block of
  * threads shares (schedule/simt/part/vectorChain.ts). What fits there decides the blocks.
  */
-import { foldAxes } from '../../kernel/folds.ts'
+import { foldAxes, isFoldOrScan } from '../../kernel/folds.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
+import { ancestorsOf } from '../../kernel/walk.ts'
+import { sliceFor, type TiledChain, tileBytes } from '../../schedule/simt/part/slices.ts'
 import type { Machine } from '../../target/machine.ts'
 import { dtypeBytes, isFloat } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
@@ -29,36 +31,83 @@ export function vectorBlocks(
   { lets: all }: Pick<Body, 'lets'>,
   role: ChainRole,
   extents: ReadonlyMap<string, number>,
-  { vectorChains: machine }: Machine,
+  { vectorChains: machine, simt }: Machine,
   blocksOf: (role: ChainRole) => { readonly grid: readonly Blocked[]; readonly loops: readonly Blocked[] },
 ): { readonly ok: true; readonly blocks: Blocks } | Refused {
   const lets = new Map(all.map((l) => [l.id, l]))
-  if (machine === undefined || !isForVectors(role, lets, extents)) return noVectors
-  const width = (ids: readonly ValueId[], axesOf: (l: LetStmt) => readonly string[]): number[] =>
-    ids.flatMap((id) => lets.get(id) ?? []).map((l) => pointsOf(extents, axesOf(l)))
-  const depths = width(role.tiles, foldAxes)
-  const columnsOf = (l: LetStmt): readonly string[] => role.columns.filter((t) => l.axes.includes(t))
-  const columns = width(role.sums, columnsOf)
-  const most = (t: string): number => covered(extents.get(t) ?? 1, lanes * columnThreads)
-  const spans = role.sums.flatMap((id) => lets.get(id) ?? []).map((l) => columnsOf(l).reduce((n, t) => n * most(t), 1))
-  const fits = (vectors: Blocks): boolean => {
-    const { grid, loops } = blocksOf({ ...role, vectors })
+  if (machine === undefined || simt === undefined || !isForVectors(role, lets, extents)) return noVectors
+  const tiled = tiledChain(role, lets, extents)
+  const found = machine.blocks.flatMap(({ rows, shared, rate, sliced }) => {
+    const { grid, loops } = blocksOf({ ...role, vectors: { rows, shared, rate } })
     const held = (blocks: readonly Blocked[], axes: readonly string[]): number =>
       blocks.reduce((n, b) => (axes.includes(b.axis) ? n * covered(b.block, lanes) : n), 1)
-    const [x, y] = [held(grid, role.rows), held(loops, role.shared)]
-    const tiles = depths.reduce((n, d) => n + d * (x + y), 0)
-    const sums = spans.reduce((n, span) => n + y * (span + x), 0)
+    const chain = tiled(held(grid, role.rows), held(loops, role.shared))
+    const slice = sliceFor(chain, simt)
     const isLong = grid.some((b) => role.rows.includes(b.axis) && b.block >= lanes)
-    return isLong && 4 * (tiles + sums) + machine.exchange * x <= machine.bytes
-  }
+    if (!isLong || tileBytes(chain, simt, slice) > machine.bytes) return []
+    return [{ rows, shared, rate: slice === undefined ? rate : sliced }]
+  })
+  const [depths, columns] = [depthsOf(role, lets, extents), columnsOf(role, lets, extents)]
   const wide = columns.reduce((n, c) => n + c, 0)
-  const blocks = wide > machine.columns ? undefined : machine.blocks.find(fits)
+  const [blocks] = wide > machine.columns ? [] : found
   return blocks === undefined
     ? refuse(
         'chain-too-wide',
         `${Math.max(0, ...depths, ...columns)} indices of a product, which a program would hold whole, do not fit the memory that its threads share`,
       )
     : { ok: true, blocks: { ...blocks, rate: blocks.rate * rateShare(role, lets, machine.ofRate) } }
+}
+
+const statementsOf = (ids: readonly ValueId[], lets: Lets): LetStmt[] => ids.flatMap((id) => lets.get(id) ?? [])
+
+const depthsOf = ({ tiles }: ChainRole, lets: Lets, extents: ReadonlyMap<string, number>): number[] =>
+  statementsOf(tiles, lets).map((l) => pointsOf(extents, foldAxes(l)))
+
+const columnsOf = ({ sums, columns }: ChainRole, lets: Lets, extents: ReadonlyMap<string, number>): number[] =>
+  statementsOf(sums, lets).map((l) =>
+    pointsOf(
+      extents,
+      columns.filter((t) => l.axes.includes(t)),
+    ),
+  )
+
+/** A chain as its tiles stand, by the rows and shared indices of a block. */
+function tiledChain(
+  role: ChainRole,
+  lets: Lets,
+  extents: ReadonlyMap<string, number>,
+): (rows: number, shared: number) => TiledChain {
+  const most = (t: string): number => covered(extents.get(t) ?? 1, lanes * columnThreads)
+  const isAlong = (id: ValueId): boolean => lets.get(id)?.axes.some((t) => role.shared.includes(t)) === true
+  const isOwn = (id: ValueId): boolean => lets.get(id)?.axes.some((t) => role.rows.includes(t)) === true
+  // What follows from no fold can be computed again, slice by slice.
+  const isFree = (id: ValueId): boolean =>
+    statementsOf([...ancestorsOf([id], lets)], lets).every((l) => !isFoldOrScan(l))
+  const operandsOfDot = (l: LetStmt): readonly ValueId[] => (l.op.kind === 'dot' ? [l.op.a, l.op.b] : [])
+  const tiles = statementsOf(role.tiles, lets).map((l) => ({
+    depth: pointsOf(extents, foldAxes(l)),
+    operands: operandsOfDot(l).map((id) => ({ isAlong: isAlong(id), isFree: isFree(id) })),
+  }))
+  const sums = statementsOf(role.sums, lets).map((l) => ({
+    span: role.columns.filter((t) => l.axes.includes(t)).reduce((n, t) => n * most(t), 1),
+    operands: operandsOfDot(l).map((id) => ({ isOwn: isOwn(id), isFree: isFree(id) })),
+  }))
+  const isFolded = [...lets.values()].some((l) => l.op.kind === 'reduce')
+  return (rows, shared) => ({
+    rows,
+    shared,
+    isFolded,
+    products: [
+      ...tiles.map((p) => ({
+        depth: p.depth,
+        operands: p.operands.map((o) => ({ span: o.isAlong ? shared : rows, isFree: o.isFree })),
+      })),
+      ...sums.map((p) => ({
+        depth: shared,
+        operands: p.operands.map((o) => ({ span: o.isOwn ? rows : p.span, isFree: o.isFree })),
+      })),
+    ],
+  })
 }
 
 /** What is reached of a rate: operands of 16 bits are unpacked on their way into tiles. */

@@ -137,7 +137,8 @@ interface Part {
 
 /** Tries what shares tiles; tells the numbers of the groups that came of it. */
 export function fuseTiles(planner: Planner): void {
-  if (planner.target.chains === undefined || planner.mode === 'strict') return
+  const { chains, vectorChains } = planner.target
+  if ((chains === undefined && vectorChains === undefined) || planner.mode === 'strict') return
   const fresh: number[] = []
   for (const { size, sums } of sumsIn(planner))
     for (const some of related(sums)) {

@@ -71,7 +71,11 @@ function blockSeconds(part: Part, layout: Layout, work: BlockWork, prices: Price
     case 'matrixProduct':
     case 'move':
     case 'open':
-    case 'vectorProduct':
       return 0
+    case 'vectorProduct':
+      return (
+        (work.product.slices?.count ?? 1) *
+        work.fills.reduce((sum, f) => sum + blockSeconds(part, layout, f, prices), 0)
+      )
   }
 }

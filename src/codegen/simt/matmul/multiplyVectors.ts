@@ -14,14 +14,15 @@ import { add, and, type Block, bin, type Ex, int, lit, mul, select, uint, v, whe
 import { type Lanes, registerAt, registerIndex, withLane } from '../ir/registers.ts'
 import { Point } from '../nest/point.ts'
 import { digitOf, inside, placeIn, type Scope, type SharedTile, withinTile } from '../nest/scope.ts'
+import type { SlicedTiles } from '../nest/slices.ts'
 import type { Accumulator } from '../reduce/open.ts'
 import { castEx } from '../scalar/arith.ts'
 
-/** The index of an axis at a point, counted from the program's first. */
-function placeAlong(scope: Scope, axis: string, lanes: Lanes): Ex {
+/** The index of an axis at a point, counted from the program's first, or from that of its chunk. */
+function placeAlong(scope: Scope, axis: string, lanes: Lanes, inChunk: boolean): Ex {
   const a = scope.layout.find(axis)
   if (a === undefined) return int(0)
-  if (a.chunks > 1) return placeIn(scope, axis, lanes)
+  if (a.chunks > 1 && !inChunk) return placeIn(scope, axis, lanes)
   const { rep, lane } = lanes.get(axis) ?? { rep: int(0), lane: int(0) }
   return add(mul(digitOf(a.bits), int(a.vec)), add(mul(rep, int(threadsOf(a) * a.vec)), lane))
 }
@@ -45,6 +46,7 @@ export function fillVectors(
 ): void {
   const { scope, lanes } = p
   const at = (lane: number): Lanes => (axis === undefined ? lanes : withLane(lanes, axis, lane))
+  const sliced = scope.part.slicesOf(stage)?.axis
   const value = (lane: number): Ex => {
     const point = new Point(scope, at(lane), p.here)
     const x = castEx(scope.part.dtypeOf(of), 'f32', point.read(of))
@@ -52,7 +54,7 @@ export function fillVectors(
   }
   const place = (axes: readonly string[], from: number, lane: number): Ex =>
     axes.reduce<Ex>((sum, a, i) => {
-      return add(sum, mul(placeAlong(scope, a, at(lane)), int(to.strides[from + i] ?? 0)))
+      return add(sum, mul(placeAlong(scope, a, at(lane), a === sliced), int(to.strides[from + i] ?? 0)))
     }, int(0))
   const rows = product.depth.length
   const row = place(to.axes.slice(0, rows), 0, 0)
@@ -68,7 +70,8 @@ export function fillVectors(
       body.push({ k: 'vector', of: { op: 'write', array: to.array, row, at: start, values } })
     }
   }
-  const cond = and(scope.owner(to.axes), ...to.axes.map((a) => withinTile(scope, a, at(0))))
+  const across = to.axes.filter((a) => a !== sliced)
+  const cond = and(scope.owner(to.axes), ...across.map((a) => withinTile(scope, a, at(0))))
   out.push(...when(cond, body))
 }
 
@@ -100,17 +103,23 @@ function vectorsOf(scope: Scope, o: VectorOperand, out: Block): Vectors {
 
 const turnedBy = (turn: Ex | undefined, at: Ex): Ex => (turn === undefined ? at : bin('^', at, turn))
 
-/** Adds the product of two staged tiles to the accumulator. */
-export function multiplyVectors(scope: Scope, acc: Accumulator, p: VectorProduct, out: Block): void {
+/** Adds the product of two staged tiles to the accumulator; `slices`: those that it fills itself. */
+export function multiplyVectors(
+  scope: Scope,
+  acc: Accumulator,
+  p: VectorProduct,
+  slices: SlicedTiles | undefined,
+  out: Block,
+): void {
   const { unit, layout, part } = scope
   const tile = (id: ValueId): SharedTile => {
-    const t = scope.held.get(id)
+    const t = slices?.tiles.get(id) ?? scope.held.get(id)
     invariant(t?.kind === 'shared', 'the operands of a product are not staged')
     return t
   }
   const [ta, tb] = [tile(p.a.stage), tile(p.b.stage)]
-  const depth = p.depth.reduce((n, x) => n * part.axis(x).size, 1)
-  out.push({ k: 'barrier' })
+  const depth = p.slices?.size ?? p.depth.reduce((n, x) => n * part.axis(x).size, 1)
+  if (slices === undefined) out.push({ k: 'barrier' })
   const [va, vb] = [vectorsOf(scope, p.a, out), vectorsOf(scope, p.b, out)]
   out.push({
     k: 'comment',
@@ -135,16 +144,19 @@ export function multiplyVectors(scope: Scope, acc: Accumulator, p: VectorProduct
   for (const s of sums) out.push({ k: 'vector', of: { op: 'var', name: s.name, values: s.registers } })
   const names = (wish: string, of: Vectors): string[] => of.repeats.map((_, i) => unit.name(`${wish}_${p.dot}_${i}`))
   const [as, bs] = [names('a', va), names('b', vb)]
+  const slice = p.slices === undefined ? '' : unit.name('slice')
+  /** Rows of an operand's tile before the slice: of one that has all of the depth. */
+  const before = (o: VectorOperand): number =>
+    p.slices === undefined || p.slices.stages.has(o.stage) ? 0 : p.slices.size
+  const read = (o: VectorOperand, t: SharedTile, at: Ex, name: string, row: Ex, fours: Ex): Block[number] => {
+    const first = mul(v('i32', slice), int(before(o)))
+    const turn = swizzleOf(o, t, add(mul(v('i32', slice), int(before(o) / four)), fours))
+    return { k: 'vector', of: { op: 'read', name, array: t.array, row: add(first, row), at: turnedBy(turn, at) } }
+  }
   /** Of an index of the depth, and the number of four of them that it is in. */
   const step = (row: Ex, fours: Ex): Block => [
-    ...as.map((name, i): Block[number] => ({
-      k: 'vector',
-      of: { op: 'read', name, array: ta.array, row, at: turnedBy(swizzleOf(p.a, ta, fours), va.at(i)) },
-    })),
-    ...bs.map((name, i): Block[number] => ({
-      k: 'vector',
-      of: { op: 'read', name, array: tb.array, row, at: turnedBy(swizzleOf(p.b, tb, fours), vb.at(i)) },
-    })),
+    ...as.map((name, i) => read(p.a, ta, va.at(i), name, row, fours)),
+    ...bs.map((name, i) => read(p.b, tb, vb.at(i), name, row, fours)),
     ...sums.map(({ name, i, lane, j }): Block[number] => ({
       k: 'vector',
       of: { op: 'multiplyAdd', to: name, a: component(as[i] ?? '', lane), b: bs[j] ?? '' },
@@ -165,11 +177,22 @@ export function multiplyVectors(scope: Scope, acc: Accumulator, p: VectorProduct
         : bin('>>', add(from, v('i32', inner)), uint(2)),
     ),
   })
-  if (p.unroll === depth) out.push(repeated(int(0)))
+  const multiply = (to: Block): void => {
+    if (p.unroll === depth) to.push(repeated(int(0)))
+    else {
+      const row = unit.name('row')
+      const body = [repeated(v('i32', row))]
+      to.push({ k: 'for', name: row, from: int(0), to: int(depth), step: p.unroll, unroll: false, body })
+    }
+  }
+  if (p.slices === undefined || slices === undefined) multiply(out)
   else {
-    const row = unit.name('row')
-    const body = [repeated(v('i32', row))]
-    out.push({ k: 'for', name: row, from: int(0), to: int(depth), step: p.unroll, unroll: false, body })
+    // The slice before has been read, what others staged is there.
+    const body: Block = [{ k: 'barrier' }]
+    slices.fill(v('i32', slice), body)
+    body.push({ k: 'barrier' })
+    multiply(body)
+    out.push({ k: 'for', name: slice, from: int(0), to: int(p.slices.count), step: 1, unroll: false, body })
   }
   for (const s of sums)
     s.registers.forEach((to, n) => {

@@ -11,6 +11,7 @@ import type {
   Preparation,
   Sequence,
   StageWork,
+  VectorProductWork,
   WalkEntry,
 } from '../../../schedule/simt/sequence/sequence.ts'
 import type { Block, Ex } from '../ir/ir.ts'
@@ -35,6 +36,7 @@ import { emitNest } from './nests.ts'
 import { Point } from './point.ts'
 import { emitRolled } from './rolled.ts'
 import type { Held, Scope } from './scope.ts'
+import { openSlices, type SlicedTiles } from './slices.ts'
 import { emitWalk } from './walks.ts'
 
 /** Emits a statement list. */
@@ -104,7 +106,7 @@ function emitBlock(scope: Scope, work: BlockWork, out: Block): void {
       multiplyTiles(scope, scope.accumulator({ id: work.product.dot }), work.product, work.inBackground, out)
       break
     case 'vectorProduct':
-      multiplyVectors(scope, scope.accumulator({ id: work.product.dot }), work.product, out)
+      multiplyVectors(scope, scope.accumulator({ id: work.product.dot }), work.product, slicedTiles(scope, work), out)
       break
     case 'scan':
       lowerScan(scope, work.let, work.plan, out)
@@ -132,6 +134,9 @@ function emitBlock(scope: Scope, work: BlockWork, out: Block): void {
       emitLoop(scope, work, emitSequence, out)
   }
 }
+
+const slicedTiles = (scope: Scope, { product, fills }: VectorProductWork): SlicedTiles | undefined =>
+  product.slices === undefined ? undefined : openSlices(scope, product.slices, fills, emitSequence)
 
 /** Fills a tile under a layout of its own: everything pure that it needs is computed there. */
 function emitStage(scope: Scope, { let: l, layout, tile, isAhead, body }: StageWork, out: Block): Held {

@@ -89,11 +89,12 @@ export const splitTiles = ({ columnSize, depthSize, halves }: Product): SharedAr
   align: swizzleBytes,
 })
 
-/** A tile that is read in vectors: a row an index of the depth, with room for what threads hold beyond the range. */
+/** A tile that is read in vectors: a row an index of the depth, or of a slice of it, with room for what threads hold beyond the range. */
 export function vectorTile({ part, layout }: Place, l: LetStmt, product: VectorProduct, o: VectorOperand): TilePlan {
   const spans = o.own.map((x) => spanOf(layout.axis(x)))
   const pitch = spans.reduce((n, s) => n * s, 1)
-  const sizes = product.depth.map((x) => part.axis(x).size)
+  const slices = part.slicesOf(l.id)
+  const sizes = product.depth.map((x) => slices?.size ?? part.axis(x).size)
   const rows = sizes.reduce((n, s) => n * s, 1)
   return {
     let: l,

@@ -3,6 +3,7 @@
  * one for each store that is walked in order. Here it is gathered what they have to suit; layout.ts chooses.
  */
 
+import { invariant } from '../../../diagnostics/errors.ts'
 import { foldAxes, sharesOperands } from '../../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type StoreStmt, type ValueId } from '../../../kernel/ir.ts'
 import { allStmts } from '../../../kernel/walk.ts'
@@ -13,8 +14,8 @@ import { storeValues } from '../part/facts.ts'
 import { filterOf, filterThreads, ownAxes } from '../part/filter.ts'
 import type { Part } from '../part/part.ts'
 import { chainLayout, chainRows, chainThreads, type Product, productLayout } from '../part/product.ts'
-import { vectorLayout } from '../part/vectorProduct.ts'
-import { type AxisLayout, chooseLayout, type Layout, type LayoutRequest, type Nest } from './layout.ts'
+import { type Slices, vectorLayout } from '../part/vectorProduct.ts'
+import { type AxisLayout, chooseLayout, Layout, type LayoutRequest, type Nest, spanOf } from './layout.ts'
 
 /** Statements that share a layout, and what it must respect. */
 interface Wanted {
@@ -32,6 +33,8 @@ interface Wanted {
   readonly asked?: Pick<LayoutRequest, 'forced' | 'first'>
   /** Elements that stand for several indices in a row are read in vectors. */
   readonly repeating?: boolean
+  /** Indices of an axis to lay out, where they are fewer than a program holds. */
+  readonly sizes?: ReadonlyMap<string, number>
 }
 
 const none: ReadonlySet<string> = new Set()
@@ -86,6 +89,9 @@ export function stageLayout(part: Part, l: LetStmt, machine: SimtMachine, thread
   const own = part.vectorsOn(l.id)?.operand.vector
   const asked = own === undefined ? {} : { first: own }
   const product = part.productOn(l.id)
+  const slices = part.slicesOf(l.id)
+  if (slices !== undefined)
+    return slicedLayout(part, slices, { nests: [{ axes }], lets, only: axes, threads, asked }, machine)
   const repeating = product !== undefined
   const layout = layoutOf(part, { nests: [{ axes }], lets, only: axes, threads, asked, repeating }, machine)
   const isAlong = (x: AxisLayout): boolean =>
@@ -95,6 +101,17 @@ export function stageLayout(part: Part, l: LetStmt, machine: SimtMachine, thread
   const forced = new Map([[product.depth, { vec: 8 / product.halves, bits: [] }]])
   const first = sideOf(product, l)
   return layoutOf(part, { nests: [{ axes }], lets, only: axes, threads, asked: { first, forced } }, machine)
+}
+
+/** A layout of one slice, which is a chunk of its axis. */
+function slicedLayout(part: Part, { axis, size, count }: Slices, wanted: Wanted, machine: SimtMachine): Layout {
+  const { axes, threads } = layoutOf(part, { ...wanted, sizes: new Map([[axis, size]]) }, machine)
+  const cut = [...axes].map(([name, a]): [string, AxisLayout] => {
+    if (name !== axis) return [name, a]
+    invariant(a.chunks === 1 && spanOf(a) === size, `a slice of ${axis} is not laid out whole`)
+    return [name, { ...a, size: part.axis(axis).size, chunks: count }]
+  })
+  return new Layout(new Map(cut), threads)
 }
 
 /**
@@ -184,10 +201,12 @@ export function rowAxes(part: Part): Set<string> {
 
 function layoutOf(part: Part, wanted: Wanted, machine: SimtMachine): Layout {
   const { nests, lets = [], stores = [], serial = none, folded = none, rows = none, only, threads, asked } = wanted
-  const { repeating } = wanted
+  const { repeating, sizes: asSliced } = wanted
   const used = new Set(nests.flatMap((n) => n.axes))
   const sizes = new Map(
-    (only ?? part.part.axes.map((a) => a.name)).filter((a) => used.has(a)).map((a) => [a, part.axis(a).size]),
+    (only ?? part.part.axes.map((a) => a.name))
+      .filter((a) => used.has(a))
+      .map((a) => [a, asSliced?.get(a) ?? part.axis(a).size]),
   )
   const resident = only === undefined ? residentAxes(part) : none
   const { vec, contiguous } = contiguityOf(part, lets, stores, [...sizes.keys()], repeating)

@@ -24,7 +24,7 @@ import type { SimtMachine } from '../../../target/simt.ts'
 import { storeAxes, storeValues } from './facts.ts'
 import { type ChainedProducts, chainedProducts, chainInGroups, type Product, productOf } from './product.ts'
 import { type VectorChain, vectorChainOf } from './vectorChain.ts'
-import { operandOf, type VectorOperand, type VectorProduct, vectorProductOf } from './vectorProduct.ts'
+import { operandOf, type Slices, type VectorOperand, type VectorProduct, vectorProductOf } from './vectorProduct.ts'
 
 export interface AxisInfo {
   readonly name: string
@@ -173,7 +173,7 @@ export class Part {
     const [dot] = dots
     const isPlain = this.products.size === 0
     const only = dot !== undefined && dots.length === 1 && isPlain ? vectorProductOf(this, dot, machine) : undefined
-    this.vectorChain = only === undefined && isPlain ? vectorChainOf(this, dots, machine.maxThreads) : undefined
+    this.vectorChain = only === undefined && isPlain ? vectorChainOf(this, dots, machine) : undefined
     this.vectorProducts = this.vectorChain?.products ?? new Map(only === undefined ? [] : [[only.dot, only] as const])
   }
 
@@ -232,6 +232,18 @@ export class Part {
       !isUsed &&
       !this.stores.some((s) => storeValues(s).some(isOwn))
     )
+  }
+
+  /** Whether a stage can be filled at any place: it follows from memory and positions alone. */
+  isFree(stage: ValueId): boolean {
+    const op = this.lets.get(stage)?.op
+    return op?.kind === 'stage' && this.ownStages.has(stage) && this.closureOf([op.of]).rest.size === 0
+  }
+
+  /** How the product that reads a staged tile fills it by slices; undefined: it is filled where it stands. */
+  slicesOf(stage: ValueId): Slices | undefined {
+    const slices = this.vectorsOn(stage)?.product.slices
+    return slices?.stages.has(stage) === true ? slices : undefined
   }
 
   /** What a loop carries under a name, or gives behind it. */

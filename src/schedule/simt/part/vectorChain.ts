@@ -4,12 +4,17 @@
  * stands between two is ordinary code on a thread's registers; what it makes is staged for the next, from those registers.
  */
 import type { LetStmt, ValueId } from '../../../kernel/ir.ts'
+import type { SimtMachine } from '../../../target/simt.ts'
+import { sliceFor, slicesOf, type TiledProduct } from './slices.ts'
 import {
   bitsOf,
   type Forced,
   lanes,
+  type Slices,
   type Surroundings,
+  spanWith,
   unrollOf,
+  type VectorOperand,
   type VectorOperands,
   type VectorProduct,
   vectorOperands,
@@ -39,7 +44,7 @@ const repeats = 8
 export function vectorChainOf(
   part: Surroundings,
   dots: readonly LetStmt[],
-  maxThreads: number,
+  machine: SimtMachine,
 ): VectorChain | undefined {
   const isLoop = (axis: string): boolean => part.axis(axis).role === 'loop'
   const found = new Map<ValueId, VectorOperands>()
@@ -62,13 +67,18 @@ export function vectorChainOf(
   const size = (axes: readonly string[]): number => axes.reduce((n, x) => n * part.axis(x).size, 1)
   const vectors = (axes: readonly string[]): number => Math.ceil(size(axes) / lanes)
   const rowVectors = vectors(first.a.own)
-  const spread = ways.flatMap(({ rows, columns }) => {
-    const columnBits = Math.min(columns, Math.ceil(Math.log2(vectors(first.b.own))))
+  // As many threads along columns as tiles have, or as the widest results have: those of a tile then stand in several threads.
+  const widest = Math.max(...all.map((p) => vectors(p.b.own)))
+  const most = [vectors(first.b.own), widest].flatMap((n) => ways.map((way) => ({ ...way, most: n })))
+  const spread = most.flatMap(({ rows, columns, most }) => {
+    const columnBits = Math.min(columns, Math.ceil(Math.log2(most)))
     const rowBits = Math.max(0, Math.ceil(Math.log2(rowVectors / rows)))
     const results = (p: VectorOperands): number =>
       lanes * lanes * Math.ceil(rowVectors / 2 ** rowBits) * Math.ceil(vectors(p.b.own) / 2 ** columnBits)
     const threads = 2 ** (rowBits + columnBits)
-    return threads > maxThreads ? [] : [{ rowBits, columnBits, threads, results: Math.max(...all.map(results)) }]
+    return threads > machine.maxThreads
+      ? []
+      : [{ rowBits, columnBits, threads, results: Math.max(...all.map(results)) }]
   })
   const isGood = (x: (typeof spread)[number]): boolean => x.threads >= enoughThreads && x.results <= mostResults
   const way = spread.find(isGood) ?? spread.toSorted((x, y) => x.results - y.results)[0]
@@ -83,8 +93,28 @@ export function vectorChainOf(
   const rows = bitsOf(part, first.a, columnBits, rowBits)
   if (rows === undefined) return undefined
   for (const [x, forced] of rows) layout.set(x, forced)
+  /** Indices that an operand's tile has across the depth, those beyond the program's range included. */
+  const spanOf = (o: VectorOperand): number => o.own.reduce((n, x) => n * spanWith(part.axis(x).size, layout.get(x)), 1)
+  const tiled = (p: VectorOperands): TiledProduct => ({
+    depth: size(p.depth),
+    operands: [p.a, p.b].map((o) => ({ span: spanOf(o), isFree: part.isFree(o.stage) })),
+  })
+  const isFolded = [...part.lets.values()].some((l) => l.op.kind === 'reduce')
+  const shape = { rows: spanOf(first.a), shared: spanOf(first.b), isFolded }
+  const slice = sliceFor({ ...shape, products: all.map(tiled) }, machine)
+  const slicesFor = (p: VectorOperands): { readonly slices?: Slices } => {
+    const [axis, more] = p.depth
+    const count = slicesOf(tiled(p), slice)
+    if (slice === undefined || axis === undefined || more !== undefined || count === 1) return {}
+    const stages = [p.a.stage, p.b.stage].filter((id) => part.isFree(id))
+    return { slices: { axis, size: slice, count, stages: new Set(stages) } }
+  }
   const products = new Map(
-    [...found].map(([dot, p]) => [dot, { ...p, dot, threads, unroll: unrollOf(size(p.depth), repeats) }]),
+    [...found].map(([dot, p]) => {
+      const { slices } = slicesFor(p)
+      const unroll = unrollOf(slices?.size ?? size(p.depth), repeats)
+      return [dot, { ...p, dot, threads, unroll, ...(slices === undefined ? {} : { slices }) }]
+    }),
   )
   return { products, threads, layout }
 }

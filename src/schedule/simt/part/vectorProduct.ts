@@ -11,6 +11,8 @@ export interface Surroundings {
   readonly lets: ReadonlyMap<ValueId, LetStmt>
   /** Stages that are filled under layouts of their own. */
   readonly ownStages: ReadonlySet<ValueId>
+  /** Whether a stage can be filled at any place: it follows from memory and positions alone. */
+  isFree(stage: ValueId): boolean
   readonly part: { readonly axes: readonly { readonly name: string; readonly extent: number }[] }
   axesOf(id: ValueId): string[]
   spreadOnly(names: Iterable<string>): string[]
@@ -41,8 +43,18 @@ export interface VectorProduct {
   readonly b: VectorOperand
   readonly depth: readonly string[]
   readonly threads: number
+  /** How its free operands are staged by slices of the depth; absent: all at once, by statements of their own. */
+  readonly slices?: Slices
   /** Indices of the depth whose code is repeated in place. */
   readonly unroll: number
+}
+
+/** Stages that a product fills itself, so many indices of its depth's only axis at a time. */
+export interface Slices {
+  readonly axis: string
+  readonly size: number
+  readonly count: number
+  readonly stages: ReadonlySet<ValueId>
 }
 
 /** Vectors of a row among which those of a swizzled tile change places. */
@@ -120,7 +132,7 @@ export function vectorProductOf(part: Surroundings, l: LetStmt, machine: SimtMac
 }
 
 /** The least multiple of what the vector and its threads cover that is not less than a size. */
-function spanWith(size: number, { vec, bits }: Forced = { vec: 1, bits: [] }): number {
+export function spanWith(size: number, { vec, bits }: Forced = { vec: 1, bits: [] }): number {
   const covered = vec * 2 ** bits.length
   return Math.ceil(size / covered) * covered
 }

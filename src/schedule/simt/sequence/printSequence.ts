@@ -207,7 +207,10 @@ function printBlock(part: Part, layout: Layout, work: BlockWork): string[] {
     case 'matrixProduct':
       return [`multiply %${work.product.dot} on matrix units${work.inBackground ? ' in the background' : ''}`]
     case 'vectorProduct':
-      return [`multiply %${work.product.dot} in vectors`]
+      return [
+        `multiply %${work.product.dot} in vectors${work.product.slices === undefined ? '' : `, in ${work.product.slices.count} slices of ${work.product.slices.size} of ${work.product.slices.axis}`}`,
+        ...inside(work.fills.flatMap((f) => printBlock(part, layout, f))),
+      ]
     case 'scan':
       return [
         `scan %${work.let.id} ${{ single: 'of single indices', blocks: 'as a tree of blocks', inOrder: 'in order', byThreads: 'by all threads' }[work.plan.kind]}`,

@@ -77,7 +77,7 @@ export type BlockWork =
   | { readonly kind: 'open'; readonly let: LetStmt }
   /** `inBackground`: threads go on, and wait for it where it ends. */
   | { readonly kind: 'matrixProduct'; readonly product: Product; readonly inBackground: boolean }
-  | { readonly kind: 'vectorProduct'; readonly product: VectorProduct }
+  | VectorProductWork
   | { readonly kind: 'scan'; readonly let: LetStmt; readonly plan: ScanPlan }
   | { readonly kind: 'move'; readonly stream: StreamPlan }
   | { readonly kind: 'barrier' }
@@ -88,6 +88,14 @@ export type BlockWork =
   | StageWork
   | OrderedWork
   | LoopWork
+
+/** A product from tiles that are read in vectors. */
+export interface VectorProductWork {
+  readonly kind: 'vectorProduct'
+  readonly product: VectorProduct
+  /** The filling of those that it stages by slices, for one slice. */
+  readonly fills: readonly StageWork[]
+}
 
 /** The filling of a tile under a layout of its own. */
 export interface StageWork {

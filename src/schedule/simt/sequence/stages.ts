@@ -19,7 +19,7 @@ import { packedForm } from '../part/packed.ts'
 import { itemsOf, type OrderedWork, type StageWork } from './sequence.ts'
 import type { PlanItems } from './walks.ts'
 
-/** Fills a tile under a layout of its own: everything pure that it needs is computed there. */
+/** Fills a tile under a layout of its own, or the slice of it that its product asks for: everything pure that it needs is computed there. */
 export function planStage(at: Place, l: LetStmt, planItems: PlanItems): StageWork {
   invariant(l.op.kind === 'stage', 'not a stage')
   const { part, setting } = at
@@ -36,7 +36,9 @@ export function planStage(at: Place, l: LetStmt, planItems: PlanItems): StageWor
   const { lets } = part.closureOf(filledFrom(tile, l.op.of))
   const inner = at.inside({ layout, open: new Set(), copied: early })
   for (const x of lets) if (part.axesOf(x.id).length > 0) inner.held.delete(x.id)
-  const open = inner.openWhole(layout.axes.keys())
+  const whole = inner.openWhole(layout.axes.keys())
+  const slices = part.slicesOf(l.id)
+  const open = slices === undefined ? whole : whole.inside({ open: new Set([...whole.open, slices.axis]) })
   const body = planItems(open, [...itemsOf(lets), { kind: 'fill', tile, of: l.op.of }], new Set())
   at.holds(l.id, isFragments ? 'registers' : 'shared')
   return { kind: 'stage', let: l, layout, tile, isAhead: early !== undefined, body }

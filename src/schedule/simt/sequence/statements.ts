@@ -208,10 +208,10 @@ class ListPlan {
         return { kind: 'matrixProduct', product, inBackground }
       })
     else if (vectors !== undefined)
-      order.block([opened, vectors.a.stage, vectors.b.stage], [folded], 2, () => ({
-        kind: 'vectorProduct',
-        product: vectors,
-      }))
+      order.block([opened, vectors.a.stage, vectors.b.stage], [folded], 2, () => {
+        const sliced = [...(vectors.slices?.stages ?? [])].flatMap((id) => place.part.lets.get(id) ?? [])
+        return { kind: 'vectorProduct', product: vectors, fills: sliced.map((x) => planStage(place, x, planItems)) }
+      })
     else this.addAccumulate(l, { kind: 'accumulate', let: l }, opened, folded)
     order.steps.push({ kind: 'close', let: l, needs: [folded, ...from], after: [l.id], rank: 2, inBackground })
   }
@@ -321,6 +321,11 @@ class ListPlan {
   private addStage(l: LetStmt): void {
     const { place, order } = this
     invariant(l.op.kind === 'stage', 'not a stage')
+    if (place.part.slicesOf(l.id) !== undefined) {
+      // Its product fills it.
+      place.holds(l.id, 'shared')
+      return
+    }
     if (place.part.ownStages.has(l.id)) {
       const { rest } = place.part.closureOf([l.op.of])
       order.block([...rest], [l.id], 0, () => planStage(place, l, planItems))

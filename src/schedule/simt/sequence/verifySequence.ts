@@ -7,7 +7,7 @@ import { type LetStmt, operandsOf, type StoreStmt, type ValueId } from '../../..
 import { filledFrom } from '../access/tiles.ts'
 import { termsOf } from '../fold/folds.ts'
 import { againstOf, carriedOf } from '../fold/onlineSums.ts'
-import { type Layout, spanOf } from '../layout/layout.ts'
+import { type AxisLayout, type Layout, spanOf } from '../layout/layout.ts'
 import { storeValues } from '../part/facts.ts'
 import { filterOf, queuedValues } from '../part/filter.ts'
 import type { Part } from '../part/part.ts'
@@ -211,13 +211,22 @@ function verifyBlock(state: State, work: BlockWork): void {
       check(!folds.has(work.let.id), `%${work.let.id} begins twice`)
       folds.set(work.let.id, 'begun')
       break
-    case 'matrixProduct':
-    case 'vectorProduct': {
+    case 'matrixProduct': {
       const { dot, a, b } = work.product
-      for (const operand of [a, b]) read(state, held, typeof operand === 'number' ? operand : operand.stage, `%${dot}`)
-      check(folds.has(dot), `%${dot} is multiplied before it begins`)
-      folds.set(dot, 'folded')
-      if (work.kind === 'matrixProduct' && work.inBackground) state.background.push(dot)
+      for (const id of [a, b]) read(state, held, id, `%${dot}`)
+      verifyMultiplied(state, dot)
+      if (work.inBackground) state.background.push(dot)
+      break
+    }
+    case 'vectorProduct': {
+      const { dot, a, b, slices } = work.product
+      const here = new Set(held)
+      for (const fill of work.fills) {
+        check(slices?.stages.has(fill.let.id) === true, `%${dot} fills %${fill.let.id}, which is no slice of its own`)
+        verifyBlock({ ...state, held: here }, fill)
+      }
+      for (const { stage } of [a, b]) read(state, here, stage, `%${dot}`)
+      verifyMultiplied(state, dot)
       break
     }
     case 'scan':
@@ -246,7 +255,9 @@ function verifyBlock(state: State, work: BlockWork): void {
       for (const l of again) inner.delete(l.id)
       const filter = work.kind === 'ordered' ? filterOf(part, work.store) : undefined
       for (const id of filter === undefined ? [] : queuedValues(filter)) inner.add(id)
-      const open = new Set([...work.layout.axes.values()].filter((a) => a.chunks === 1).map((a) => a.name))
+      const slices = work.kind === 'stage' ? part.slicesOf(work.let.id) : undefined
+      const isOpen = (a: AxisLayout): boolean => a.chunks === 1 || a.name === slices?.axis
+      const open = new Set([...work.layout.axes.values()].filter(isOpen).map((a) => a.name))
       verifyList({ ...state, layout: work.layout, open, held: inner, folds: new Map() }, work.body)
       if (work.kind === 'stage') held.add(work.let.id)
       break
@@ -254,6 +265,11 @@ function verifyBlock(state: State, work: BlockWork): void {
     case 'loop':
       verifyLoop(state, work)
   }
+}
+
+function verifyMultiplied({ check, folds }: State, dot: ValueId): void {
+  check(folds.has(dot), `%${dot} is multiplied before it begins`)
+  folds.set(dot, 'folded')
 }
 
 function verifyLoop(state: State, { loop, operands, prefetch, body }: LoopWork): void {
