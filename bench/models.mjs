@@ -95,11 +95,12 @@ async function measureHere(path) {
   const { hostArray } = await at('types/host.js')
   const backend = createWasmBackend({ threads: Number(options.threads) })
   const target = backend.machine
-  const bytes = readFileSync(path)
   const { device } = backend
   const { copyIn } = Object.getPrototypeOf(device)
   const prepare = () => {
-    // Weights are copied twice, out of the model's bytes and into the memory of programs: on a clock of their own.
+    // The import takes them.
+    const bytes = readFileSync(path)
+    // Weights, which stand in the file's bytes, are copied into the memory of programs: on a clock of their own.
     const weights = { ms: 0, processor: 0 }
     const asWeights = (body) => {
       const { result, ms, processor } = timed(body)
@@ -119,9 +120,9 @@ async function measureHere(path) {
       return spent.result
     }
     device.copyIn = (...args) => asWeights(() => copyIn.apply(device, args))
-    const model = phase('read', () => readModel(bytes))
+    const model = phase('read', () => readModel(bytes, true))
     asWeights(() => {
-      for (const t of model.model.graph.initializer) model.tensors.set(t, tensorFromProto(t))
+      for (const t of model.model.graph.initializer) model.tensors.set(t, tensorFromProto(t, undefined, true))
     })
     const { graph } = phase('import', () => importModel(model, { evaluate: evaluateConstant }))
     const { compiled, executable } = phase('compile', () =>

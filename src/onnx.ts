@@ -20,7 +20,7 @@ import {
   type Dimension,
   type ExternalLoader,
   type ImportedModel,
-  importOnnx as importGraph,
+  importModel,
   type Lengths,
   Models,
   readModel,
@@ -56,6 +56,11 @@ export interface OnnxOptions {
   readonly inputValues?: TensorRecord
   /** Reads tensors that the model keeps in other files. */
   readonly external?: ExternalLoader
+  /**
+   * The bytes, and those that `external` gives, are given away: large weights stand in them rather than in copies, and are moved there to be
+   * aligned. Nobody else may read or write them afterwards.
+   */
+  readonly donated?: boolean
 }
 
 const onnxOptions = optionNames<OnnxOptions>('{ inputShapes: { x: [1, 3] } }', {
@@ -65,6 +70,7 @@ const onnxOptions = optionNames<OnnxOptions>('{ inputShapes: { x: [1, 3] } }', {
   compiled: { what: 'the bytes of a file of `sinter compile`', holds: (x) => x instanceof Uint8Array },
   inputValues: kinds.anything,
   external: kinds.call,
+  donated: kinds.flag,
 })
 
 /** An imported model. */
@@ -275,7 +281,7 @@ export function importOnnx(bytes: Uint8Array, options: OnnxOptions = {}): OnnxMo
         help: 'read the file first: importOnnx(await readFile(path)), or new Uint8Array(await response.arrayBuffer())',
       })
     checkOptions(options, 'importOnnx', onnxOptions)
-    const { inputShapes, inputValues, lengths, bounds, compiled, external } = options
+    const { inputShapes, inputValues, lengths, bounds, compiled, external, donated } = options
     if (compiled !== undefined) takeKept(compiled)
     const values = Object.entries(inputValues ?? {}).map(([name, x]) => {
       if (!((x as unknown) instanceof Tensor))
@@ -295,8 +301,12 @@ export function importOnnx(bytes: Uint8Array, options: OnnxOptions = {}): OnnxMo
       ...(bounds === undefined ? {} : { bounds }),
       ...(external === undefined ? {} : { external }),
     }
-    if (ranges.length === 0) return modelOf(atNode(() => importGraph(bytes, asked)))
-    const models = new Models(readModel(bytes), asked, ranges)
+    if (ranges.length === 0) return modelOf(atNode(() => importModel(readModel(bytes, donated), asked)))
+    const models = new Models(
+      atNode(() => readModel(bytes, donated)),
+      asked,
+      ranges,
+    )
     return atNode(() => {
       models.atEnd('least')
       return modelOf(models.atEnd('most'), models)

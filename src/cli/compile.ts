@@ -56,7 +56,12 @@ function runFunction(path: string, values: ReadonlyMap<string, HostTensor>, boun
   const tensors = Object.fromEntries(
     [...values].map(([name, { data, shape, dtype }]) => [name, tensor(data as Float32Array, { shape, dtype })]),
   )
-  const model = importOnnx(readBytes(path), { inputValues: tensors, bounds, external: externalLoader(path) })
+  const model = importOnnx(readBytes(path), {
+    inputValues: tensors,
+    bounds,
+    external: externalLoader(path),
+    donated: true,
+  })
   const inputs = Object.fromEntries(
     Object.keys(model.inputs).flatMap((name) => {
       const t = tensors[name]

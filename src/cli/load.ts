@@ -116,9 +116,9 @@ export function inferShapes(
   }
 }
 
-/** Imports an ONNX model's bytes with the inputs given. */
-export function importModel(bytes: Uint8Array, path: string, given: GivenInputs): LoadedModel {
-  const { imported: model, inferred } = inferShapes(readModel(bytes), path, given)
+/** Imports an ONNX model's bytes, which may be `donated`, with the inputs given. */
+export function importModel(bytes: Uint8Array, path: string, given: GivenInputs, donated = false): LoadedModel {
+  const { imported: model, inferred } = inferShapes(readModel(bytes, donated), path, given)
   return {
     name: modelName(path),
     graph: model.graph,
@@ -212,7 +212,7 @@ export async function loadModel(
   const extension = extname(path)
   if (extension === '.onnx') {
     console?.progress(`importing ${modelName(path)}`)
-    const model = importModel(readBytes(path), path, given)
+    const model = importModel(readBytes(path), path, given, true)
     console?.progress(undefined)
     if (console !== undefined) noteInferred(model, console)
     return model

@@ -8,7 +8,7 @@ import { arrange } from './arrange.ts'
 import { decodeModel } from './decode.ts'
 import { type ModelInput, modelInputs } from './inputs.ts'
 import { hasExternal, openShapes } from './open.ts'
-import { type ImportedModel, type ImportOptions, ImportPass, type Tensors } from './pass.ts'
+import { type ImportedModel, type ImportOptions, ImportPass, type ReadModel } from './pass.ts'
 import type { ModelProto } from './proto.ts'
 import { type Because, NeedsInputValues } from './values.ts'
 
@@ -32,15 +32,10 @@ function missing(error: Because): UserError {
 }
 
 /** Passes over a model until no more input is asked to be a constant. */
-function passOver(
-  model: ModelProto,
-  inputs: readonly ModelInput[],
-  options: ImportOptions,
-  tensors: Tensors,
-): ImportedModel {
+function passOver(read: ReadModel, inputs: readonly ModelInput[], options: ImportOptions): ImportedModel {
   const specialised = new Set<string>()
   for (;;) {
-    const pass = new ImportPass(model, options, specialised, tensors)
+    const pass = new ImportPass(read, options, specialised)
     try {
       const imported = withContext(() => pass.run(inputs))
       if (pass.asked.size === 0) return imported
@@ -55,21 +50,19 @@ function passOver(
   }
 }
 
-/** A model that was read, to be imported for one set of shapes after another: its weights are read once. */
-export interface ReadModel {
-  readonly model: ModelProto
-  readonly tensors: Tensors
-}
+/** Puts a decoded model in order, whose bytes may be `donated`. Throws E_ONNX_MALFORMED. */
+export const arrangeModel = (model: ModelProto, donated = false): ReadModel => ({
+  model: arrange(model),
+  tensors: new Map(),
+  donated,
+})
 
-/** Puts a decoded model in order. Throws E_ONNX_MALFORMED. */
-export const arrangeModel = (model: ModelProto): ReadModel => ({ model: arrange(model), tensors: new Map() })
-
-/** Reads a serialised ONNX model. Throws E_ONNX_MALFORMED. */
-export const readModel = (bytes: Uint8Array): ReadModel => arrangeModel(decodeModel(bytes))
+/** Reads a serialised ONNX model. Bytes that are `donated` nobody else may read or write any more. Throws E_ONNX_MALFORMED. */
+export const readModel = (bytes: Uint8Array, donated = false): ReadModel => arrangeModel(decodeModel(bytes), donated)
 
 /** Throws E_ONNX_UNSUPPORTED, listing every node whose operator is not here, whatever the shapes. */
-export const checkOperators = ({ model, tensors }: ReadModel, options: ImportOptions): void =>
-  new ImportPass(model, options, new Set(), tensors).checkOperators()
+export const checkOperators = (read: ReadModel, options: ImportOptions): void =>
+  new ImportPass(read, options, new Set()).checkOperators()
 
 /**
  * Imports a serialised ONNX model. Throws E_ONNX_MALFORMED, E_ONNX_UNSUPPORTED (listing every node at fault), E_ONNX_INPUT
@@ -80,13 +73,14 @@ export const importOnnx = (bytes: Uint8Array, options: ImportOptions): ImportedM
   importModel(readModel(bytes), options)
 
 /** Imports a model that was read. Throws as `importOnnx` does. */
-export function importModel({ model, tensors }: ReadModel, options: ImportOptions): ImportedModel {
+export function importModel(read: ReadModel, options: ImportOptions): ImportedModel {
+  const { model } = read
   const { inputs, open } = modelInputs(model.graph, options)
-  if (open.length === 0) return passOver(model, inputs, options, tensors)
+  if (open.length === 0) return passOver(read, inputs, options)
   const readable = options.external !== undefined || !hasExternal(model)
   throw openShapes(model, readable, open, (remedy) => {
     const inputShapes = Object.fromEntries([...Object.entries(options.inputShapes ?? {}), ...remedy])
     const given = { ...options, inputShapes }
-    passOver(model, modelInputs(model.graph, given).inputs, given, tensors)
+    passOver(read, modelInputs(model.graph, given).inputs, given)
   })
 }

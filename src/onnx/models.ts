@@ -1,8 +1,8 @@
 /** One model at many extents of its named dimensions: it is read once, and imported for each set of them. */
 import { UserError } from '../diagnostics/errors.ts'
 import { keepingViews } from '../graph/build.ts'
-import { importModel, type ReadModel } from './import.ts'
-import type { ImportedModel, ImportOptions } from './pass.ts'
+import { importModel } from './import.ts'
+import type { ImportedModel, ImportOptions, ReadModel } from './pass.ts'
 import type { Dimension } from './proto.ts'
 import { type LengthRange, type NamedSum, sumOfNames } from './ranges.ts'
 

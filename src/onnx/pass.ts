@@ -81,11 +81,18 @@ type Opsets = ReadonlyMap<string, number>
 const opsetsOf = (list: readonly { domain: string; version: number }[]): Opsets =>
   new Map(list.map((o) => [normaliseDomain(o.domain), o.version]))
 
-/** The tensors of a model that were read so far: passes over it share them. */
-export type Tensors = Map<TensorProto, HostTensor>
+/** A model that was read, to be imported for one set of shapes after another: its weights are read once. */
+export interface ReadModel {
+  readonly model: ModelProto
+  /** The tensors that were read so far: passes over the model share them. */
+  readonly tensors: Map<TensorProto, HostTensor>
+  /** The bytes, and those that `external` gives, are nobody else's any more: tensors stand in them, and may be moved there. */
+  readonly donated: boolean
+}
 
 /** One pass over a model with a given set of specialised inputs. */
 export class ImportPass {
+  private readonly read: ReadModel
   private readonly model: ModelProto
   private readonly options: ImportOptions
   private readonly functions: ReadonlyMap<string, FunctionProto>
@@ -94,7 +101,6 @@ export class ImportPass {
   private readonly written = new Written()
   /** Inputs and initialisers that are constants because their values fix shapes. */
   private readonly specialised: ReadonlySet<string>
-  private readonly tensors: Tensors
   private readonly params: NodeOf<'param'>[] = []
   private readonly parameters: ModelParameter[] = []
   /** Results in room for a bound. */
@@ -102,11 +108,12 @@ export class ImportPass {
   /** Names of nodes and outputs that a bound may be given for. */
   private readonly boundable = new Set<string>()
 
-  constructor(model: ModelProto, options: ImportOptions, specialised: ReadonlySet<string>, tensors: Tensors) {
+  constructor(read: ReadModel, options: ImportOptions, specialised: ReadonlySet<string>) {
+    const { model } = read
+    this.read = read
     this.model = model
     this.options = options
     this.specialised = specialised
-    this.tensors = tensors
     this.functions = new Map(
       model.functions.map((f) => [functionKey(normaliseDomain(f.domain), f.name, f.overload), f]),
     )
@@ -124,10 +131,11 @@ export class ImportPass {
   }
 
   private tensor(proto: TensorProto): HostTensor {
-    const have = this.tensors.get(proto)
+    const { tensors, donated } = this.read
+    const have = tensors.get(proto)
     if (have !== undefined) return have
-    const made = tensorFromProto(proto, this.options.external)
-    this.tensors.set(proto, made)
+    const made = tensorFromProto(proto, this.options.external, donated)
+    tensors.set(proto, made)
     return made
   }
 

@@ -245,7 +245,7 @@ async function create(...args: readonly unknown[]): Promise<Ort> {
   if (options.optimizedModelFilePath !== undefined) throw unsupported('optimised model to write')
   const own = await ownOptions(options)
   if (own.compiled !== undefined) takeKept(own.compiled)
-  const read = readModel(source.bytes)
+  const read = readModel(source.bytes, source.donated)
   return new Session(read, source, own, await deviceFor(options))
 }
 

@@ -12,6 +12,8 @@ type SessionOptions = InferenceSession.SessionOptions
 export interface Source {
   readonly bytes: Uint8Array
   readonly external: ExternalLoader
+  /** Whether nobody else has these bytes, nor those that `external` reads. */
+  readonly donated: boolean
   readonly options: SessionOptions
 }
 
@@ -115,7 +117,9 @@ export async function sourceOf(args: readonly unknown[]): Promise<Source> {
   const options: SessionOptions = given ?? {}
   const named = await namedFiles(options)
   const beside = typeof model === 'string' && !isAddress(model) ? await besideModel(model) : undefined
-  return { bytes, options, external: loaderOf(named, beside) }
+  // What was read from a file here, or fetched, nobody else has.
+  const isOwn = typeof model === 'string' && !isPart && named.size === 0
+  return { bytes, options, external: loaderOf(named, beside), donated: isOwn }
 }
 
 const loaderOf =

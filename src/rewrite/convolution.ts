@@ -7,7 +7,7 @@ import { makeNode } from '../graph/build.ts'
 import type { Node, NodeOf } from '../graph/node.ts'
 import { overElements } from '../host/engine.ts'
 import { hostArray } from '../types/host.ts'
-import { rowMajorStrides, type Shape } from '../types/shape.ts'
+import { rowMajorStrides, type Shape, sizeOf } from '../types/shape.ts'
 import { coreAxes, isFoldable, isPlainBroadcast, range, reshapeTo } from './facts.ts'
 import { type RewriteContext, type Rule, rule } from './rule.ts'
 
@@ -63,6 +63,13 @@ function beforeReshape(s: Scale, from: Shape, to: Shape): Scale | undefined {
   return { values: s.values, axes, shape: axes.map((a) => from[a] ?? 1) }
 }
 
+type Floats = Float32Array | Float64Array
+
+/** Elements [from, end) times a factor. */
+function scaleRun(data: Floats, factor: number, out: Floats, from: number, end: number): void {
+  for (let i = from; i < end; i++) out[i] = (data[i] ?? 0) * factor
+}
+
 /** A literal times a scale along some of its axes. */
 function scaleLiteral(w: NodeOf<'constant'>, scale: Scale, axisOf: (scaleAxis: number) => number): Node | undefined {
   const { data, dtype, shape } = w.attrs
@@ -74,11 +81,14 @@ function scaleLiteral(w: NodeOf<'constant'>, scale: Scale, axisOf: (scaleAxis: n
   scale.axes.forEach((a, i) => {
     strides[axisOf(a)] = own[i] ?? 0
   })
+  // The last axes that no scale varies along are one run of elements.
+  const last = strides.findLastIndex((s) => s !== 0)
+  const run = sizeOf(shape.slice(last + 1))
   const at = shape.map(() => 0)
   let from = 0
-  for (let i = 0; i < data.length; i++) {
-    out[i] = (data[i] ?? 0) * (scale.values[from] ?? 0)
-    for (let d = shape.length - 1; d >= 0; d--) {
+  for (let i = 0; i < data.length; i += run) {
+    scaleRun(data, scale.values[from] ?? 0, out, i, i + run)
+    for (let d = last; d >= 0; d--) {
       const next = (at[d] ?? 0) + 1
       from += strides[d] ?? 0
       if (next < (shape[d] ?? 1)) {
