@@ -54,6 +54,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/api/transforms/tangents.ts: readTangents': 'data',
   'src/lower/chain.ts: ChainLoop.bound': ['fixed', 'ends, and in them sides, which are expressions'],
   'src/lower/chain.ts: inOrder.visit': 'values',
+  'src/plan/axes/gridAxes.ts: spacingOf, spacingOf.moves': 'expression',
   'src/plan/axes/chain.ts: withoutFactors.findSplit, withoutFactors.splitOf': 'values',
   'src/plan/axes/visible.ts: Seen.findOutside, Seen.findOutside.inner, Seen.least, Seen.outside, Seen.zero': 'values',
   'src/plan/axes/visible.ts: Seen.by': ['fixed', 'a fold, then its anchor, which streams against nothing'],

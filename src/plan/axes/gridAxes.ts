@@ -25,14 +25,16 @@ export function outermostFirst(body: Body, axes: readonly string[]): string[] {
 export const programsOf = (grid: readonly GridAxis[], extents: ReadonlyMap<string, number>): number =>
   grid.reduce((n, { axis, block }) => n * Math.ceil((extents.get(axis) ?? 1) / block), 1)
 
-/** The least that one of an expression's terms with an axis moves by; undefined where the axis is in none. */
+/** The least that one of an expression's terms with an axis moves by, at the most that launch scalars are; undefined where the axis is in none. */
 function spacingOf(e: ix.Expr, axis: string): number | undefined {
   const has = (a: ix.Atom): boolean => {
     const of = ix.ofAtom(a)
     return a.kind === 'axis' ? a.name === axis : of !== undefined && ix.axesOf(of).has(axis)
   }
+  const moves = ({ atom, coef }: ix.Term): number =>
+    Math.abs(coef) * (atom.kind === 'scaled' ? atom.most * (spacingOf(atom.of, axis) ?? 1) : 1)
   const own = e.terms.filter(({ atom }) => has(atom))
-  return own.length === 0 ? undefined : Math.min(...own.map((t) => Math.abs(t.coef)))
+  return own.length === 0 ? undefined : Math.min(...own.map(moves))
 }
 
 /** Elements of a line of memory. */
