@@ -8,14 +8,18 @@ const times = (n: number, one: string, many = `${one}s`): string => `${n} ${n ==
 
 const micro = (seconds: number): string => `${Number((1e6 * seconds).toPrecision(2))} us`
 
-/** How an axis is spread. */
+/** How an axis is spread, its digits from the highest to the lowest. */
 export function printAxis(a: AxisLayout, extent: number): string {
+  const { bits, pairAbove } = a
+  const digit = (n: number, one: string, many?: string): string[] => (n > 1 ? [times(n, one, many)] : [])
+  const threads = (bits: number): string[] => digit(2 ** bits, 'thread')
   const pieces = [
-    a.chunks > 1 ? `${a.chunks} chunks` : '',
-    a.reps > 1 ? `${a.reps} repeats` : '',
-    a.bits.length > 0 ? `${2 ** a.bits.length} threads` : '',
-    a.vec > 1 ? `${a.vec} side by side` : '',
-  ].filter((x) => x !== '')
+    ...digit(a.chunks, 'chunk'),
+    ...(pairAbove === undefined
+      ? [...digit(a.reps, 'repeat'), ...threads(bits.length)]
+      : [...digit(a.reps / 2, 'repeat'), ...threads(bits.length - pairAbove), '2 repeats', ...threads(pairAbove)]),
+    ...digit(a.vec, 'side by side', 'side by side'),
+  ]
   return `axis ${a.name}: ${a.size} of ${extent} a program${pieces.length > 0 ? ` = ${pieces.join(' x ')}` : ''}`
 }
 

@@ -51,6 +51,7 @@ export function verifyLayout(layout: Layout, nests: readonly Nest[], threads: nu
     check(covered >= a.size, `axis ${a.name}: ${covered} places for ${a.size} indices`)
     check((a.chunks - 1) * spanOf(a) < a.size, `axis ${a.name}: a chunk of ${a.chunks} without an index`)
     check(Number.isInteger(Math.log2(a.vec)), `axis ${a.name}: ${a.vec} neighbours`)
+    check(a.pairAbove === undefined || a.reps % 2 === 0, `axis ${a.name}: ${a.reps} repeats in pairs`)
     check(new Set(a.bits).size === a.bits.length, `axis ${a.name} has a bit twice`)
     check(
       a.bits.every((b) => b >= 0 && b < bits),

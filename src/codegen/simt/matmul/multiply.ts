@@ -8,18 +8,11 @@ import { add, type Block, bin, call, type Ex, elem, int, lit, mul, select, uint,
 import { type Lanes, registerAt, registerIndex } from '../ir/registers.ts'
 import { isWhole, whole } from '../nest/nests.ts'
 import { Point } from '../nest/point.ts'
-import { digitOf, insideAlong, type Scope, type SharedTile, tid } from '../nest/scope.ts'
+import { insideAlong, type Scope, type SharedTile, tid } from '../nest/scope.ts'
 import type { Accumulator } from '../reduce/open.ts'
 import { multiplyFragments, warpOfDepth } from './fragments.ts'
 import { multiplySplit, multiplySplitInGroups } from './multiplySplit.ts'
-
-/** The first element of an 8-wide block of an axis that a warp holds at a repeat, relative to the tile. */
-function blockOf(scope: Scope, axis: string, laneBits: number, rep: Ex): Ex {
-  const a = scope.layout.axis(axis)
-  const warps = a.bits.slice(laneBits)
-  const index = add(mul(rep, int(2 ** warps.length)), digitOf(warps))
-  return mul(index, int(8))
-}
+import { blockOf } from './splitOperands.ts'
 
 const address = (tile: SharedTile, first: Ex, second: Ex): Ex => {
   const [p = 1, q = 1] = tile.strides

@@ -87,9 +87,12 @@ export function closeBlock(
 }
 
 /** The first element of an 8-wide block of an axis that a warp holds at a repeat, relative to the tile. */
-function blockOf(scope: Scope, axis: string, laneBits: number, rep: Ex): Ex {
-  const warps = scope.layout.axis(axis).bits.slice(laneBits)
-  return mul(add(mul(rep, int(2 ** warps.length)), digitOf(warps)), int(8))
+export function blockOf(scope: Scope, axis: string, laneBits: number, rep: Ex): Ex {
+  const { bits, pairAbove } = scope.layout.axis(axis)
+  const warps = bits.slice(laneBits)
+  if (pairAbove === undefined) return mul(add(mul(rep, int(2 ** warps.length)), digitOf(warps)), int(8))
+  const pair = add(mul(bin('>>', rep, uint(1)), int(2 ** warps.length)), digitOf(warps))
+  return mul(add(mul(pair, int(2)), bin('&', rep, int(1))), int(8))
 }
 
 /** Where an element of an operand stands, by its index along its side of the result and along the depth. */

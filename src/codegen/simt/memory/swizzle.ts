@@ -7,18 +7,11 @@ import { add, bin, type Ex, int, mul, uint } from '../ir/ir.ts'
 
 const bitsAt = (x: Ex, from: number, count: number): Ex => bin('&', bin('>>', x, uint(from)), int(2 ** count - 1))
 
-/**
- * The tile's row of a product's row. The layout counts (low digit first) lane rows, warps, groups, halves, pieces; the tile lane rows,
- * halves, warps, pieces, groups.
- */
+/** The tile's row of a product's row. The layout counts (low digit first) rows of an instruction, groups, pieces; the tile those rows, pieces, groups. */
 function tileRow(row: Ex, { groups, pieces }: RowOrder): Ex {
-  const lanes = bin('&', row, int(7))
-  const warps = bitsAt(row, 3, 2)
-  const half = bitsAt(row, 5 + groups, 1)
-  let out = add(add(lanes, mul(half, int(8))), mul(warps, int(16)))
-  if (pieces > 0) out = add(out, mul(bitsAt(row, 6 + groups, pieces), int(64)))
-  if (groups > 0) out = add(out, mul(bitsAt(row, 5, groups), int(64 << pieces)))
-  return out
+  const rows = bin('&', row, int(63))
+  const piece = mul(bitsAt(row, 6 + groups, pieces), int(64))
+  return add(add(rows, piece), mul(bitsAt(row, 6, groups), int(64 << pieces)))
 }
 
 /** The place of an element of a tile, by its indices along both axes. */

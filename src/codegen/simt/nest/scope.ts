@@ -7,7 +7,7 @@ import { startOf } from '../../../kernel/axes.ts'
 import type { KernelParam, LetStmt, ValueId } from '../../../kernel/ir.ts'
 import { type Phase, reachesBeyond } from '../../../schedule/simt/access/place.ts'
 import type { StreamPlan } from '../../../schedule/simt/fold/onlineSums.ts'
-import { type AxisLayout, type Layout, registersOf, spanOf, threadsOf } from '../../../schedule/simt/layout/layout.ts'
+import { type AxisLayout, apartOf, type Layout, registersOf, spanOf } from '../../../schedule/simt/layout/layout.ts'
 import type { AxisInfo, Part } from '../../../schedule/simt/part/part.ts'
 import type { Swizzle } from '../../../schedule/simt/storage/swizzle.ts'
 import {
@@ -202,7 +202,7 @@ export class Scope {
 
   /** The first element of this thread in a chunk that starts at `start`. */
   baseOf(a: AxisLayout, start: Ex, out: Block): Ex {
-    const value = add(cast(this.part.axis(a.name).type, start), mul(digitOf(a.bits), int(a.vec)))
+    const value = add(cast(this.part.axis(a.name).type, start), mul(threadOf(a), int(a.vec)))
     if (value.k === 'lit') return value
     const name = this.unit.name(`${a.name}0`)
     out.push({ k: 'let', name, value })
@@ -252,6 +252,21 @@ export class Scope {
 export const extentOf = (unit: Unit, { extent, open, type }: AxisInfo): Ex =>
   open === undefined ? lit(type, extent) : cast(type, unit.launched(open))
 
+/** The vector of an axis that a thread begins with, among those of its first repeats. */
+function threadOf({ bits, pairAbove: below = bits.length }: AxisLayout): Ex {
+  const above = bits.slice(below)
+  return above.length === 0
+    ? digitOf(bits)
+    : add(digitOf(bits.slice(0, below)), mul(digitOf(above), int(2 ** (below + 1))))
+}
+
+/** The index at which a repeat begins, relative to the first. */
+function repeatOf(a: AxisLayout, rep: Ex): Ex {
+  const { repeats, pairs } = apartOf(a)
+  if (pairs === 2 * repeats) return mul(rep, int(repeats))
+  return add(mul(bin('>>', rep, uint(1)), int(pairs)), mul(bin('&', rep, int(1)), int(repeats)))
+}
+
 /** The index of an axis at a point, as a global index. */
 export function coordinate(scope: Scope, axis: string, lanes: Lanes): Ex {
   const of = startOf(axis)
@@ -264,7 +279,7 @@ export function coordinate(scope: Scope, axis: string, lanes: Lanes): Ex {
   if (at === undefined) {
     return base
   }
-  return add(base, add(mul(at.rep, int(threadsOf(a) * a.vec)), at.lane))
+  return add(base, add(repeatOf(a, at.rep), at.lane))
 }
 
 /** The index of an axis at a point among those that the program holds now. */

@@ -1,7 +1,8 @@
 /**
  * Layouts: how the indices of an axis that a program holds are spread over its threads. An axis of `chunks` chunks runs over
- * (chunk, repeat, thread, vector): index = ((chunk * reps + repeat) * threads + thread) * vec + lane. A tile over some axes lies
- * in registers, repeated over the threads of the axes it lacks.
+ * (chunk, repeat, thread, vector): index = ((chunk * reps + repeat) * threads + thread) * vec + lane. The two halves of a matrix
+ * instruction's rows are repeats that stand between digits of the thread (`pairAbove`). A tile over some axes lies in registers, repeated
+ * over the threads of the axes it lacks.
  */
 import { invariant } from '../../../diagnostics/errors.ts'
 
@@ -15,6 +16,8 @@ export interface AxisLayout {
   readonly bits: readonly number[]
   /** Register repeats. */
   readonly reps: number
+  /** Bits of the thread below the last digit of the repeats, which then are even: pairs of repeats stand above so many bits, below the rest. */
+  readonly pairAbove?: number
   /** Passes of a loop over the rest; 1 where the program holds the whole axis at once. */
   readonly chunks: number
 }
@@ -24,6 +27,15 @@ export const threadsOf = (a: AxisLayout): number => 2 ** a.bits.length
 export const registersOf = (a: AxisLayout): number => a.vec * a.reps
 /** Indices covered by one chunk. */
 export const spanOf = (a: AxisLayout): number => a.vec * a.reps * threadsOf(a)
+
+/** Neighbouring repeats of an axis lie so many indices apart, and pairs of them. */
+export const apartOf = (a: AxisLayout): { readonly repeats: number; readonly pairs: number } => ({
+  repeats: a.vec * 2 ** (a.pairAbove ?? a.bits.length),
+  pairs: 2 * a.vec * threadsOf(a),
+})
+
+/** Vectors and thread bits that an instruction asks for along an axis. */
+export type ForcedAxis = Pick<AxisLayout, 'vec' | 'bits' | 'pairAbove'>
 
 export class Layout {
   readonly axes: ReadonlyMap<string, AxisLayout>
@@ -87,7 +99,7 @@ export interface LayoutRequest {
   readonly folded: ReadonlySet<string>
   readonly rows: ReadonlySet<string>
   /** Vectors and thread bits that a matrix instruction asks for. */
-  readonly forced?: ReadonlyMap<string, { readonly vec: number; readonly bits: readonly number[] }> | undefined
+  readonly forced?: ReadonlyMap<string, ForcedAxis> | undefined
   /** An axis that neighbouring threads spread; vectors of others are no longer than leave work to all threads. */
   readonly first?: string
   readonly threads: number
@@ -152,6 +164,7 @@ export function chooseLayout(q: LayoutRequest): Layout {
   const axes = new Map(
     names.map((a): [string, AxisLayout] => {
       const [w, b, r] = [vec.get(a) ?? 1, bits.get(a) ?? [], reps.get(a) ?? 1]
+      const pairAbove = q.forced?.get(a)?.pairAbove
       return [
         a,
         {
@@ -160,6 +173,7 @@ export function chooseLayout(q: LayoutRequest): Layout {
           vec: w,
           bits: b,
           reps: r,
+          ...(pairAbove === undefined ? {} : { pairAbove }),
           chunks: Math.max(1, Math.ceil(size(a) / (w * r * 2 ** b.length))),
         },
       ]

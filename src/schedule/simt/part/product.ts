@@ -6,6 +6,7 @@
  */
 import type { LetStmt, ValueId } from '../../../kernel/ir.ts'
 import type { DType } from '../../../types/dtype.ts'
+import type { ForcedAxis } from '../layout/layout.ts'
 import { panelElements, type Swizzle } from '../storage/swizzle.ts'
 
 /** What is asked of the part a product stands in. */
@@ -165,12 +166,22 @@ export const chainRows = ({ tiles }: ChainedProducts): number => tiles[0]?.rowSi
 /** Threads of a chain: a warp has 16 rows or more, and all columns of its products. */
 export const chainThreads = (rows: number): number => Math.min(256, 2 * rows)
 
+/** Bits of a thread's number that tell one of eight rows: the two halves of a fragment's 16. */
+const bitsOfHalf = 3
+
+/**
+ * Where the rows of groups of warps have their halves: above the eight rows of a half, below warps, so that indices lie in a tile as the instruction's rows
+ * do and copies of neighbours along rows are copies of neighbours.
+ */
+const pairsOf = (p: Product): { readonly pairAbove?: number } =>
+  p.groups === undefined ? {} : { pairAbove: bitsOfHalf }
+
 /** The layout of a chain: rows over all warps, so that what a thread has of the tiles is what it multiplies next. */
 export function chainLayout({ tiles, sums }: ChainedProducts, threads: number): ReturnType<typeof productLayout> {
   const rows = Array.from({ length: Math.log2(threads) - 2 }, (_, i) => 2 + i)
   const columns = { vec: 2, bits: [0, 1] }
   return new Map([
-    ...tiles.map((p) => [p.rows, { vec: 1, bits: rows }] as const),
+    ...tiles.map((p) => [p.rows, { vec: 1, bits: rows, ...pairsOf(p) }] as const),
     ...[...tiles, ...sums].map((p) => [p.columns, columns] as const),
   ])
 }
@@ -190,20 +201,17 @@ export function swizzleOf(p: Product, isRows: boolean, depthLast: boolean): Swiz
   if (p.groups === undefined || p.split === true) return undefined
   const { count, pieces } = p.groups
   const rows = depthLast ? (isRows ? p.rowSize : p.columnSize) : p.depthSize
-  if (!isRows) return { rows }
+  if (!isRows || count === 1 || pieces === 1) return { rows }
   return { rows, order: { axis: depthLast ? 0 : 1, groups: Math.log2(count), pieces: Math.log2(pieces) } }
 }
 
 /** Warps along rows and columns: tiles of a warp as square as they go. */
-export function productLayout(
-  p: Product,
-  threads: number,
-): Map<string, { readonly vec: number; readonly bits: readonly number[] }> {
+export function productLayout(p: Product, threads: number): Map<string, ForcedAxis> {
   const warpBits = Math.log2(threads) - 5
   if (p.groups !== undefined) {
     const rows = Array.from({ length: 3 + warpBits }, (_, i) => 2 + i)
     return new Map([
-      [p.rows, { vec: 1, bits: rows }],
+      [p.rows, { vec: 1, bits: rows, ...pairsOf(p) }],
       [p.columns, { vec: 2, bits: [0, 1] }],
     ])
   }

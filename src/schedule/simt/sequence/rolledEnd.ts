@@ -34,7 +34,9 @@ export function rollEnd(
   // Memory of fixed places has none to lend.
   if (part.products.size === 0 || nests.length === 0 || sharedBytes <= machine.staticSharedBytes) return body
   if (nests.reduce((n, e) => n + writtenOut(part, e, machine), 0) <= mostWrittenOut) return body
-  const repeated = [...layout.axes.values()].filter((a) => a.reps >= fewestRepeats && a.chunks === 1)
+  const repeated = [...layout.axes.values()].filter(
+    (a) => a.reps >= fewestRepeats && a.chunks === 1 && a.pairAbove === undefined,
+  )
   for (const { name } of repeated.sort((p, q) => q.reps - p.reps)) {
     const rolled = rolledAlong(part, layout, held, nests, name)
     if (rolled === undefined || bytesOfCells(part, layout, rolled) > sharedBytes) continue

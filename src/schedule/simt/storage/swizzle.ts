@@ -6,7 +6,7 @@
 /** Elements of a panel's rows. */
 export const panelElements = 64
 
-/** How indices of the rows of a product go to rows of a tile: the tile's row is the instruction's, a warp's 16 rows side by side. */
+/** How 64 rows each of a product go to rows of a tile: a layout takes those of a piece for all groups in turn, a tile has all pieces of a group. */
 export interface RowOrder {
   /** Which of the tile's axes has the product's rows. */
   readonly axis: 0 | 1
