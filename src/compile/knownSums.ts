@@ -15,10 +15,17 @@ import { sizeOf } from '../types/shape.ts'
 type Contraction = NodeOf<'contract'>
 type Sum = NodeOf<'reduce'>
 
+/** A factor, and how often it stands in a product; of one that is broadcast the value, and which axes are its own. */
+interface Factor {
+  readonly node: Node
+  readonly dims?: readonly number[]
+  times: number
+}
+
 /** A product of values, as far as it is one. */
 interface Factors {
   /** What varies along the summed axes, by what it is: a value, or a condition below which all is zero. */
-  readonly varying: Map<string, { readonly node: Node; times: number }>
+  readonly varying: Map<string, Factor>
   /** What does not. */
   readonly constant: Node[]
   negative: boolean
@@ -32,16 +39,30 @@ function isConstantAlong(n: Node, axes: readonly number[]): boolean {
   return n.op === 'broadcast' && axes.every((a) => !n.attrs.dims.includes(a))
 }
 
+/** Whether a node is another in all but its sign, and the precision of floats. */
+const isSigned = (n: Node): n is Node & { readonly inputs: readonly [Node] } =>
+  n.op === 'neg' || (n.op === 'cast' && isFloat(n.dtype) && n.inputs[0] !== undefined && isFloat(n.inputs[0].dtype))
+
+/** A value without its sign and its conversions. */
+function unsigned(whole: Node): { readonly node: Node; readonly negative: boolean } {
+  let [node, negative] = [whole, false]
+  while (isSigned(node)) {
+    negative = negative !== (node.op === 'neg')
+    node = node.inputs[0]
+  }
+  return { node, negative }
+}
+
 /** Factors that are looked at: a product may hold itself, so that there are exponentially many. */
 const mostFactors = 64
 
 /** The factors of a value of the shape of `whole`; undefined: there are too many. */
 function factorsOf(whole: Node, axes: readonly number[]): Factors | undefined {
   const out: Factors = { varying: new Map(), constant: [], negative: false }
-  const add = (key: string, node: Node): void => {
+  const add = (key: string, node: Node, dims?: readonly number[]): void => {
     const have = out.varying.get(key)
-    if (have === undefined) out.varying.set(key, { node, times: 1 })
-    else have.times++
+    if (have !== undefined) have.times++
+    else out.varying.set(key, { node, times: 1, ...(dims === undefined ? {} : { dims }) })
   }
   const stack = [whole]
   let seen = 0
@@ -50,11 +71,14 @@ function factorsOf(whole: Node, axes: readonly number[]): Factors | undefined {
     const [x, y, z] = n.inputs
     if (isConstantAlong(n, axes)) out.constant.push(n)
     else if (n.op === 'mul' && x !== undefined && y !== undefined) stack.push(x, y)
-    else if (n.op === 'neg' && x !== undefined) {
-      out.negative = !out.negative
-      stack.push(x)
-    } else if (n.op === 'cast' && x !== undefined && isFloat(x.dtype) && isFloat(n.dtype)) stack.push(x)
-    else if (n.op === 'select' && x !== undefined && y !== undefined && z !== undefined && isZero(z)) {
+    else if (isSigned(n)) {
+      if (n.op === 'neg') out.negative = !out.negative
+      stack.push(n.inputs[0])
+    } else if (n.op === 'broadcast' && x !== undefined) {
+      const { node, negative } = unsigned(x)
+      if (negative) out.negative = !out.negative
+      add(`${node.id} along ${n.attrs.dims}`, node, n.attrs.dims)
+    } else if (n.op === 'select' && x !== undefined && y !== undefined && z !== undefined && isZero(z)) {
       add(`where ${x.id}`, x)
       stack.push(y)
     } else add(`${n.id}`, n)
@@ -64,19 +88,32 @@ function factorsOf(whole: Node, axes: readonly number[]): Factors | undefined {
 
 /** What a sum of products is made of, once it is found. */
 interface Found {
-  readonly g: Node
-  /** The labels of the inner product's other operand. */
-  readonly gLabels: string
+  /** The inner product's other operand. */
+  readonly g: Operand | undefined
+  /** Labels of the axes of the terms. */
+  readonly terms: readonly string[]
   readonly held: Contraction
   /** The labels of the contraction that holds the sums, by those of the inner product. */
-  readonly heldLabels: string
-  readonly inner: Contraction
+  readonly heldLabels: readonly string[]
   readonly left: readonly Node[]
   readonly negative: boolean
 }
 
+/** An operand of a contraction, and the labels of its axes. */
+interface Operand {
+  readonly node: Node
+  readonly labels: string
+}
+
+/** An inner product, from one of its operands: the labels of its results, that operand, and the other; absent: it is one everywhere. */
+interface Inner {
+  readonly out: string
+  readonly of: Operand
+  readonly other: Operand | undefined
+}
+
 /** The two sides of a contraction: one of its operands, and the other. */
-const sidesOf = ({ inputs: [a, b], attrs }: Contraction) => {
+const sidesOf = ({ inputs: [a, b], attrs }: Contraction): { readonly of: Operand; readonly other: Operand }[] => {
   if (a === undefined || b === undefined) return []
   const [x, y] = [
     { node: a, labels: attrs.lhs },
@@ -86,6 +123,17 @@ const sidesOf = ({ inputs: [a, b], attrs }: Contraction) => {
     { of: x, other: y },
     { of: y, other: x },
   ]
+}
+
+/** What a value is as an inner product: a contraction, or a sum of its operand, whose other factor is one. */
+function innersOf(n: Node): readonly Inner[] {
+  if (n.op === 'contract') return sidesOf(n).map((s) => ({ ...s, out: n.attrs.out }))
+  const [x] = n.inputs
+  if (n.op !== 'reduce' || n.attrs.combiner !== 'sum' || x === undefined || !isFloat(n.dtype)) return []
+  const { axes } = n.attrs
+  const labels = x.shape.map((_, i) => String.fromCharCode(97 + i))
+  const out = labels.filter((_, i) => !axes.includes(i)).join('')
+  return [{ out, of: { node: unsigned(x).negative ? x : unsigned(x).node, labels: labels.join('') }, other: undefined }]
 }
 
 /** Some nodes without others, each as often as it stands there; undefined: others are not among them. */
@@ -106,17 +154,18 @@ function find(sum: Sum, users: ReadonlyMap<Node, readonly Node[]>): Found | unde
   const { axes } = sum.attrs
   const factors = factorsOf(terms, axes)
   if (factors === undefined) return undefined
-  for (const [key, { node: inner, times }] of factors.varying) {
-    if (inner.op !== 'contract' || times !== 1) continue
+  for (const [key, { node, times, dims }] of factors.varying) {
+    if (times !== 1) continue
     const weights = new Map([...factors.varying].filter(([k]) => k !== key))
-    for (const { of: v, other: g } of sidesOf(inner)) {
-      const summed = axes.map((a) => inner.attrs.out[a] ?? '')
-      if (!summed.every((l) => v.labels.includes(l) && !g.labels.includes(l))) continue
+    for (const { out, of: v, other: g } of innersOf(node)) {
+      const labels = termLabels(out, terms.shape.length, dims)
+      const summed = axes.map((a) => labels[a] ?? '')
+      if (!summed.every((l) => v.labels.includes(l) && g?.labels.includes(l) !== true)) continue
       for (const held of users.get(v.node) ?? []) {
-        if (held.op !== 'contract' || held === inner || sizeOf(held.shape) >= sizeOf(terms.shape)) continue
+        if (held.op !== 'contract' || held === node || sizeOf(held.shape) >= sizeOf(terms.shape)) continue
         for (const { of: same, other: w } of sidesOf(held)) {
           if (same.node !== v.node) continue
-          const heldLabels = labelsOf(inner, v.labels, g.labels, held, same.labels, w.labels, summed)
+          const heldLabels = labelsOf(labels, v.labels, g?.labels ?? '', held, same.labels, w.labels, summed)
           if (heldLabels === undefined || w.node.shape.length !== terms.shape.length) continue
           const own = factorsOf(w.node, axes)
           if (own === undefined) continue
@@ -126,7 +175,7 @@ function find(sum: Sum, users: ReadonlyMap<Node, readonly Node[]>): Found | unde
           const left = without(factors.constant, own.constant)
           if (!alike || left === undefined) continue
           const negative = factors.negative !== own.negative
-          return { g: g.node, gLabels: g.labels, held, heldLabels, inner, left, negative }
+          return { g, terms: labels, held, heldLabels, left, negative }
         }
       }
     }
@@ -134,55 +183,69 @@ function find(sum: Sum, users: ReadonlyMap<Node, readonly Node[]>): Found | unde
   return undefined
 }
 
-/** The labels of a contraction's results by those of an inner product with the same operand v, if it sums over what is summed along and keeps what the product sums. */
+/** The labels of axes along which terms have an inner product for a factor; those that it lacks get labels of their own. */
+const termLabels = (out: string, rank: number, dims: readonly number[] | undefined): string[] =>
+  Array.from({ length: rank }, (_, a) => out[dims === undefined ? a : dims.indexOf(a)] ?? `axis ${a}`)
+
+/**
+ * The labels of a contraction's results by those of the terms and of an inner product with the same operand v, if it sums over what is summed along and keeps
+ * what the product sums: the terms' other axes, and the product's depth.
+ */
 function labelsOf(
-  inner: Contraction,
+  terms: readonly string[],
   v: string,
   g: string,
   held: Contraction,
   same: string,
   w: string,
   summed: readonly string[],
-): string | undefined {
+): string[] | undefined {
   const names = new Map<string, string>()
+  const isDepth = (name: string): boolean => !terms.includes(name)
+  if ([...g].some((name) => isDepth(name) && !v.includes(name))) return undefined
   for (const [i, label] of [...same].entries()) {
     const name = v[i] ?? ''
     // Along what is summed the contraction sums; what the product sums it keeps; what both operands have, both keep.
-    const isSummed = summed.includes(name)
-    const isDepth = !inner.attrs.out.includes(name)
-    if (isDepth && !g.includes(name)) return undefined
-    if (held.attrs.out.includes(label) === isSummed || w.includes(label) === isDepth) return undefined
+    if (held.attrs.out.includes(label) === summed.includes(name) || w.includes(label) === isDepth(name))
+      return undefined
     names.set(label, name)
   }
   for (const [i, label] of [...w].entries()) {
-    const name = inner.attrs.out[i] ?? ''
+    const name = terms[i] ?? ''
     if ((names.get(label) ?? name) !== name) return undefined
     names.set(label, name)
   }
-  const out = [...held.attrs.out].map((label) => names.get(label) ?? '').join('')
-  const isWhole = out.length === g.length && new Set(out).size === out.length && [...g].every((l) => out.includes(l))
+  const out = [...held.attrs.out].map((label) => names.get(label) ?? '')
+  const depth = [...v].filter(isDepth)
+  const kept = terms.filter((name) => !summed.includes(name))
+  const isWhole = out.length === kept.length + depth.length && [...kept, ...depth].every((name) => out.includes(name))
   return isWhole ? out : undefined
 }
 
+/** Some axes of a value in the order of labels. */
+function inOrder(x: Node, own: readonly string[], order: readonly string[]): Node {
+  const perm = order.filter((l) => own.includes(l)).map((l) => own.indexOf(l))
+  return perm.every((a, i) => a === i) ? x : makeNode('permute', [x], { perm })
+}
+
+/** An operand along all axes of a value in the order of labels. */
+function spread({ node, labels }: Operand, order: readonly string[], { shape, dtype }: Node): Node {
+  const own = [...labels]
+  const dims = order.flatMap((l, i) => (own.includes(l) ? [i] : []))
+  const factor = inOrder(cast(node, dtype), own, order)
+  return dims.length === order.length ? factor : makeNode('broadcast', [factor], { shape, dims })
+}
+
 /** The same sum over results of the contraction that holds it. */
-function overResults(sum: Sum, { g, gLabels, held, heldLabels, inner, left, negative }: Found): Node {
+function overResults(sum: Sum, { g, terms, held, heldLabels, left, negative }: Found): Node {
   const { dtype, shape, attrs } = sum
-  const kept = [...inner.attrs.out].filter((_, i) => !attrs.axes.includes(i))
-  const inOrder = (x: Node, own: string, labels: readonly string[]): Node => {
-    const axes = labels.map((l) => own.indexOf(l))
-    return axes.every((a, i) => a === i) ? x : makeNode('permute', [x], { perm: axes })
-  }
-  const depth = [...gLabels].filter((l) => !kept.includes(l))
+  const kept = terms.filter((_, i) => !attrs.axes.includes(i))
+  const depth = heldLabels.filter((l) => !kept.includes(l))
   const order = [...kept, ...depth]
-  const both = makeNode(
-    'mul',
-    [inOrder(cast(g, dtype), gLabels, order), inOrder(cast(held, dtype), heldLabels, order)],
-    {},
-  )
+  const results = inOrder(cast(held, dtype), heldLabels, order)
+  const both = g === undefined ? results : makeNode('mul', [spread(g, order, results), results], {})
   const total = makeNode('reduce', [both], { combiner: 'sum', axes: depth.map((_, i) => kept.length + i) })
-  const places = new Map(
-    [...inner.attrs.out].flatMap((l, i) => (attrs.axes.includes(i) ? [] : [[i, kept.indexOf(l)] as const])),
-  )
+  const places = new Map(terms.flatMap((l, i) => (attrs.axes.includes(i) ? [] : [[i, kept.indexOf(l)] as const])))
   const narrow = (n: Node): Node => {
     const [x] = n.inputs
     if (n.op === 'broadcast' && x !== undefined)

@@ -56,6 +56,21 @@ describe('sums that a contraction holds', () => {
     expect([summed(graph), summed(taken(graph))]).toEqual([2 * 9 * 40, 2 * 9 * 3])
   })
 
+  test('adjoints that are one for all rows, or for all results', () => {
+    const graph = graphOf(([w, r, , v]) => {
+      const p = c.mul(w, r)
+      const ones = c.full([2, 9, 3], 1, 'f32')
+      return [c.matmul(p, v), c.sum(c.mul(c.neg(inner(ones, v)), c.mul(p, r)), -1)]
+    })
+    // Sums of the operand itself go too.
+    expect([summed(graph), summed(taken(graph))]).toEqual([2 * 9 * 40 + 2 * 40 * 3, 2 * 9 * 3])
+    const rows = graphOf(([w, , g, v]) => {
+      const one = c.broadcastTo(c.sliceAxis(g, 1, 0, 1), [2, 9, 3])
+      return [c.matmul(w, v), c.sum(c.mul(c.neg(inner(one, v)), w), -1)]
+    })
+    expect([summed(rows), summed(taken(rows))]).toEqual([2 * 9 * 40, 2 * 9 * 3])
+  })
+
   test('not with other weights, a factor too many, or along rows', () => {
     const others = graphOf(([w, , g, v, x]) => [c.matmul(w, v), c.sum(c.mul(inner(g, v), x), -1)])
     expect(takeKnownSums(others)).toBe(others)

@@ -88,7 +88,14 @@ const pick = <T>(of: Readonly<Record<string, T>>, next: () => number): readonly 
 function caseOf(
   seed: number,
   of?: DType,
-): { readonly forward: Graph; readonly graph: Graph; readonly what: string; readonly bytes: number } {
+): {
+  readonly forward: Graph
+  readonly graph: Graph
+  /** The gradients of a number that is made of the results. */
+  readonly under: (loss: (results: Node) => Node) => Graph
+  readonly what: string
+  readonly bytes: number
+} {
   const next = random(seed)
   const size = (from: number, to: number): number => from + Math.floor(next() * (to - from + 1))
   const [batch, heads, queries, keys] = [size(1, 2), size(1, 2), size(33, 40), size(34, 43)]
@@ -107,14 +114,20 @@ function caseOf(
     { shape: [heads, keys] },
     { shape: [queries, keys], dtype: 'bool' },
   ]
-  const forward = trace(inputs, (p) => {
+  const resultsOf = (p: readonly Node[]): Node => {
     const [q, k, v] = p.slice(0, 3).map((x) => (last ? c.permute(x, [0, 2, 1, 3]) : x)) as [Node, Node, Node]
     const s = c.cast(c.matmul(q, c.permute(k, [0, 1, 3, 2])), 'f32')
     return c.matmul(c.cast(weight(mask(score(s, p.slice(3)), p.slice(3))), dtype), v)
-  })
+  }
+  const forward = trace(inputs, resultsOf)
   return {
     bytes: 2 * batch * heads * queries * keys,
     forward,
+    under: (loss) =>
+      vjpGraph(
+        trace(inputs, (p) => loss(c.cast(resultsOf(p), 'f32'))),
+        [0, 1, 2],
+      ),
     graph: vjpGraph(forward, [0, 1, 2]),
     what: `${dtype} ${scoreName}, ${maskName}, ${weightName}, [${batch}, ${heads}, ${queries}, ${keys}]`,
   }
@@ -127,6 +140,43 @@ describe('gradients through chains', () => {
     const compiled = run(graph, seed, small(bytes))
     const kinds = compiled.report.kernels.map((k) => k.kind)
     expect([what, kinds.filter((k) => k === 'chain').length >= 2]).toEqual([what, true])
+  })
+})
+
+const graphOf = (inputs: readonly Input[], build: (p: readonly Node[]) => Node, wrt = [0, 1, 2]): Graph =>
+  vjpGraph(trace(inputs, build), wrt)
+const attended = (p: readonly Node[], options: c.AttentionOptions): Node =>
+  c.attention(p[0] as Node, p[1] as Node, p[2] as Node, options)
+
+/** Numbers that are made of results: adjoints of the first two are one for all results, of the others every result's own. */
+const losses: Record<string, (results: Node) => Node> = {
+  sum: (y) => c.sum(y),
+  mean: (y) => c.mean(y),
+  'sum of squares': (y) => c.sum(c.square(y)),
+  'sum of rows': (y) => c.sum(c.square(c.sum(y, -1))),
+  greatest: (y) => c.sum(c.reduceMax(y, -1)),
+}
+
+/** Blocks as small, and memory so slow that nothing large is worth storing. */
+const slow: Machine = { ...small(1e9), memories: [{ bytes: Number.POSITIVE_INFINITY, bandwidth: 1e8 }], launch: 0 }
+
+describe('gradients of numbers through chains', () => {
+  test.each(Array.from({ length: 20 }, (_, i) => i))('seed %i', (seed) => {
+    const { under, what } = caseOf(200 + seed, 'f32')
+    const [name, loss] = at(Object.entries(losses), seed % Object.keys(losses).length)
+    const compiled = run(under(loss), seed, slow)
+    const chains = compiled.report.kernels.filter((k) => k.kind === 'chain').length
+    if (name === 'sum of squares' || name === 'greatest') expect([what, name, chains >= 2]).toEqual([what, name, true])
+  })
+
+  test.each(Object.keys(losses))('on matrix units: %s', (name) => {
+    const inputs = [0, 1, 2].map(() => ({ shape: [4, 32, 4096, 128], dtype: 'bf16' as const }))
+    const loss = losses[name] ?? c.sum
+    const graph = graphOf(inputs, (p) => loss(c.cast(attended(p, { causal: true }), 'f32')))
+    const { report } = compileGraph(graph, { mode: 'fast', target: cudaTarget, verify: true })
+    expect(report.kernels.filter((k) => k.kind === 'chain').length).toBe(3)
+    // Results and their adjoints, and what is known of every row.
+    expect(report.memory.arenaBytes).toBeLessThanOrEqual(2 * 4 * 4 * 32 * 4096 * 128 + 16 * 4 * 32 * 4096)
   })
 })
 
@@ -170,11 +220,6 @@ describe('gradients through chains by differences', () => {
     })
   })
 })
-
-const graphOf = (inputs: readonly Input[], build: (p: readonly Node[]) => Node, wrt = [0, 1, 2]): Graph =>
-  vjpGraph(trace(inputs, build), wrt)
-const attended = (p: readonly Node[], options: c.AttentionOptions): Node =>
-  c.attention(p[0] as Node, p[1] as Node, p[2] as Node, options)
 
 describe('what gradients through chains move', () => {
   test('scores that memory does not hold, forward and backward', () => {

@@ -3,8 +3,12 @@
  * product's rows whole, and is folded before the second. So after merging along edges all that lies between two products is tried
  * with both.
  */
+import type { Node } from '../../graph/node.ts'
+import { familyOf } from '../../graph/table.ts'
 import { pointsOf } from '../body/body.ts'
-import type { Group } from './groups.ts'
+import { ancestorsWithin } from './clusters.ts'
+import type { Group, Groups } from './groups.ts'
+import { byMember, piecesOf } from './pieces.ts'
 import type { Planner } from './planner.ts'
 
 /** Kernels between two products at most. */
@@ -51,9 +55,24 @@ function chainsTo(planner: Planner, last: Group): { readonly first: Group; reado
   })
 }
 
-/** Joins two products and what lies between them, where that is a kernel which is modelled faster; then what may join it. */
-export function fuseChains(planner: Planner): void {
+/**
+ * Pieces of a product's kernel that the product does not need: its end, which a chain may have no place for (a fold of all results). Where a kernel has
+ * several products there is no such end.
+ */
+function behindProduct(groups: Groups, g: Group, clusterOf: ReadonlyMap<Node, ReadonlySet<Node>>): Set<Node>[] {
+  const [product, other] = [...g.members].filter((n) => familyOf(n) === 'contraction')
+  if (product === undefined || other !== undefined) return []
+  const needed = ancestorsWithin(product, g.members)
+  return piecesOf(groups, g, new Set([...g.members].filter((n) => !needed.has(n))), clusterOf)
+}
+
+/**
+ * Joins two products and what lies between them, where that is a kernel which is modelled faster, with the end of the second or without; then what may
+ * join it.
+ */
+export function fuseChains(planner: Planner, clusters: readonly ReadonlySet<Node>[]): void {
   const { groups, target } = planner
+  const clusterOf = byMember(clusters)
   const width = Math.max(target.chains?.width ?? 0, target.vectorChains?.columns ?? 0)
   if (width === 0 || planner.mode === 'strict') return
   const joined: number[] = []
@@ -62,9 +81,12 @@ export function fuseChains(planner: Planner): void {
     if (!groups.all.has(last.id)) continue
     for (const { first, between } of chainsTo(planner, last)) {
       if (!fits(first, width, false)) continue
-      const merged = planner.tryMergeChain([first, ...between, last], first, last)
-      if (merged === undefined) continue
-      joined.push(merged.id)
+      const all = [first, ...between, last]
+      const whole = planner.tryMergeChain(all, first, last)
+      const behind = whole === undefined ? behindProduct(groups, last, clusterOf) : []
+      const merged = whole !== undefined ? [whole] : behind.length > 0 ? planner.tryMergeChainBefore(all, behind) : []
+      if (merged.length === 0) continue
+      joined.push(...merged.map((g) => g.id))
       break
     }
   }

@@ -4,10 +4,9 @@
  */
 import type { Node } from '../../graph/node.ts'
 import type { Body } from '../body/body.ts'
-import { dataInputs } from '../body/region.ts'
 import type { Made } from '../cost/candidateMemo.ts'
 import { leastSeconds, scheduledSeconds } from '../cost/loss.ts'
-import type { Group } from './groups.ts'
+import { byMember, piecesOf } from './pieces.ts'
 import type { Planner } from './planner.ts'
 
 /** Schedules that take so many times what the planner counts are in doubt: of their kernels nearly all are as dear as that in parts, too. */
@@ -35,42 +34,11 @@ function isStraight({ lets, stores }: Body): boolean {
 /** Takes doubtful kernels apart into clusters that planning started from (`clusters`); gives the numbers of the parts. */
 export function takeApart(planner: Planner, clusters: readonly ReadonlySet<Node>[]): number[] {
   const { groups } = planner
-  const clusterOf = new Map<Node, ReadonlySet<Node>>()
-  for (const c of clusters) for (const n of c) clusterOf.set(n, c)
+  const clusterOf = byMember(clusters)
   const parts: number[] = []
   for (const g of [...groups.all.values()]) {
     if (g.members.size > 1 && g.made !== undefined && isDoubtful(g.made))
-      for (const p of planner.split(
-        g,
-        piecesOf(planner, g, (n) => clusterOf.get(n)),
-      ))
-        parts.push(p.id)
+      for (const p of planner.split(g, piecesOf(groups, g, g.members, clusterOf))) parts.push(p.id)
   }
   return parts
-}
-
-/**
- * Members of a group that it is home to, by the cluster they come from, each with what the group computes again for it: others read nothing
- * then that nobody stores.
- */
-function piecesOf(planner: Planner, g: Group, clusterOf: (n: Node) => ReadonlySet<Node> | undefined): Set<Node>[] {
-  const own = [...g.members].filter((n) => planner.groups.isHome(g, n))
-  const pieces = new Map<ReadonlySet<Node> | undefined, Set<Node>>()
-  for (const n of own) {
-    const cluster = clusterOf(n)
-    const piece = pieces.get(cluster) ?? new Set()
-    pieces.set(cluster, piece.add(n))
-  }
-  const split = pieces.size > 1 ? [...pieces.values()] : own.map((n) => new Set([n]))
-  const isOwn = new Set(own)
-  for (const piece of split) {
-    const stack = [...piece]
-    for (let n = stack.pop(); n !== undefined; n = stack.pop())
-      for (const x of dataInputs(n))
-        if (g.members.has(x) && !isOwn.has(x) && !piece.has(x)) {
-          piece.add(x)
-          stack.push(x)
-        }
-  }
-  return split
 }

@@ -103,6 +103,22 @@ export class Groups {
     return { members, outputs: this.outputsOf(members, new Set(groups.map((g) => g.id))) }
   }
 
+  /** The same without the members of some pieces, which nothing else in them needs, and behind it those pieces. */
+  joinedBefore(groups: readonly Group[], pieces: readonly ReadonlySet<Node>[]): Region[] {
+    const { members, outputs } = this.joined(...groups)
+    const behind = new Set(pieces.flatMap((p) => [...p].filter((n) => groups.some((g) => this.isHome(g, n)))))
+    const all = [new Set([...members].filter((n) => !behind.has(n))), ...pieces]
+    const stored = new Set(outputs)
+    const reads = all.map((some) => inputsOf(some, undefined))
+    return all.map((some, i) => ({
+      members: some,
+      outputs: [...some].filter((n) => {
+        const isHome = i === 0 ? !behind.has(n) : behind.has(n)
+        return isHome && (stored.has(n) || reads.some((read, j) => j !== i && read.has(n)))
+      }),
+    }))
+  }
+
   /** Puts new groups, which compute all that the old ones did, in their place. */
   replace(old: readonly Group[], fresh: readonly Unmade[]): Group[] {
     const homeless = new Set<Node>()

@@ -62,7 +62,7 @@ export function planFusion(
   const planner = new Planner(withResults(clusters, nodes), demanded, target, mode, storable, recomputed, trials, apart)
   if (fuse) {
     planner.mergeEdges()
-    fuseChains(planner)
+    fuseChains(planner, clusters)
     fuseTiles(planner)
     fuseSiblings(planner)
     if (recomputeCheap(planner)) {

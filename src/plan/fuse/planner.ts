@@ -17,6 +17,7 @@ import { type SeparatePasses, Separation } from '../remat/separatePasses.ts'
 import { Candidates } from './candidates.ts'
 import { type Group, Groups } from './groups.ts'
 import { type Growth, growthOf, isLike, mostAtOnce } from './growth.ts'
+import { nodesOf } from './pieces.ts'
 
 /** The planning of one graph: what its passes share. */
 export class Planner {
@@ -67,15 +68,26 @@ export class Planner {
     g.made = made
   }
 
-  /** Puts parts of a group in its place. What they merge into is decided by schedules. */
+  /**
+   * Puts parts of a group in its place, and single nodes in that of a part which is no kernel, since what lay between its members is computed elsewhere. What
+   * they merge into is decided by schedules.
+   */
   split(g: Group, pieces: readonly ReadonlySet<Node>[]): Group[] {
     for (const n of g.members) this.doubtful.add(n)
     const parts = this.groups.replace(
       [g],
       pieces.map((members) => ({ members })),
     )
-    for (const p of parts) this.make(p)
-    return parts
+    const kernels = parts.flatMap((p) =>
+      p.boundary !== undefined || this.judge.of(p, true).ok
+        ? [p]
+        : this.groups.replace(
+            [p],
+            nodesOf(this.groups, p).map((members) => ({ members })),
+          ),
+    )
+    for (const p of kernels) this.make(p)
+    return kernels
   }
 
   /** Seconds that a kernel takes more than those of the groups that it would replace. */
@@ -211,6 +223,30 @@ export class Planner {
       return undefined
     }
     return this.groups.replace(all, [{ members: region.members, made }])[0]
+  }
+
+  /**
+   * The same without what the last of them computes in some pieces, which become kernels of their own behind it. A refusal tells nothing, since it is known
+   * why all of them are no kernel.
+   */
+  tryMergeChainBefore(all: readonly Group[], pieces: readonly ReadonlySet<Node>[]): readonly Group[] {
+    if (this.groups.links.leads(new Set(all.map((g) => g.id)))) return []
+    if (all.some((p) => all.some((q) => this.separation?.mixes(p.members, q.members) === true))) return []
+    const regions = this.groups.joinedBefore(all, pieces)
+    const made = regions.flatMap((region) => {
+      const outcome = this.judge.of(region)
+      return outcome.ok ? [{ members: region.members, made: outcome }] : []
+    })
+    if (made.length < regions.length) return []
+    const before = all.map((g) => g.made)
+    const loss = lossOf(
+      made.map((m) => m.made),
+      before,
+      false,
+    )
+    const [outputs, stored] = [all, regions].map((some) => some.flatMap((g: Pick<Group, 'outputs'>) => g.outputs))
+    if (loss >= 0 && !this.sparesUnstorable(outputs ?? [], stored ?? [])) return []
+    return this.groups.replace(all, made)
   }
 
   /** Whether fewer nodes that cannot be stored are, of the results of kernels before and after. */

@@ -6,7 +6,6 @@
  */
 import type { LetStmt, ValueId } from '../../../kernel/ir.ts'
 import type { DType } from '../../../types/dtype.ts'
-import type { ForcedAxis } from '../layout/layout.ts'
 import { panelElements, type Swizzle } from '../storage/swizzle.ts'
 
 /** What is asked of the part a product stands in. */
@@ -206,7 +205,10 @@ export function swizzleOf(p: Product, isRows: boolean, depthLast: boolean): Swiz
 }
 
 /** Warps along rows and columns: tiles of a warp as square as they go. */
-export function productLayout(p: Product, threads: number): Map<string, ForcedAxis> {
+export function productLayout(
+  p: Product,
+  threads: number,
+): Map<string, { readonly vec: number; readonly bits: readonly number[]; readonly pairAbove?: number }> {
   const warpBits = Math.log2(threads) - 5
   if (p.groups !== undefined) {
     const rows = Array.from({ length: 3 + warpBits }, (_, i) => 2 + i)
