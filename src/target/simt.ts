@@ -141,7 +141,7 @@ export function webgpuSimtWith(limits: Pick<SimtMachine, 'maxThreads' | 'maxShar
     hasMatrixUnit: false,
     hasWarpGroupProducts: false,
     vectorTileShare: 0.5,
-    vectorTiles: { whole: limits.maxSharedBytes - 512, slice: 8 },
+    vectorTiles: { whole: 0, slice: 8 },
     leastProduct: 2 ** 22,
     hasAsyncCopy: false,
     foldsLanes: true,
