@@ -24,8 +24,8 @@ export interface Machine {
   readonly capabilities: Capabilities | undefined
   /** Milliseconds of work that one timing takes at least. */
   readonly batchMs: number
-  /** Profiles go by the wall's clock, programs by another: of a profile kernels' shares count alone. */
-  readonly profilesBesides: boolean
+  /** Seconds that reading the clock of profiles adds to each step. */
+  readonly readingSeconds: number
   /** Seconds on the device's clock that what `body` starts takes. */
   time(body: () => void): Promise<number>
   rates(): Promise<Rates>
@@ -51,16 +51,23 @@ const clocks: Readonly<Record<Clock, () => number>> = {
   },
 }
 
+/** Seconds from one reading of a clock to the next. */
+function readingOf(now: () => number): number {
+  const [times, from] = [1000, now()]
+  for (let i = 1; i < times; i++) now()
+  return (now() - from) / times
+}
+
 function wasm(threads: number, clock: Clock): Machine {
-  const backend = createWasmBackend({ threads })
   const now = clocks[clock]
+  const backend = createWasmBackend({ threads }, undefined, () => now() * 1e3)
   const machine: Machine = {
     name: 'wasm',
     backend,
     target: backend.machine,
     capabilities: undefined,
     batchMs: 2,
-    profilesBesides: clock !== 'wall',
+    readingSeconds: readingOf(now),
     time: async (body) => {
       const start = now()
       body()
@@ -107,7 +114,7 @@ function cuda(index: number): Machine {
     target: backend.machine,
     capabilities: undefined,
     batchMs: 5,
-    profilesBesides: false,
+    readingSeconds: 0,
     time,
     rates: async () => {
       const peaks = await cudaPeaks(backend, time)
@@ -136,7 +143,7 @@ async function webgpu(): Promise<Machine> {
     target: backend.machine,
     capabilities: webgpuCapabilities,
     batchMs: 40,
-    profilesBesides: false,
+    readingSeconds: 0,
     time,
     rates: async () => {
       const peaks = await webgpuPeaks(backend, time)

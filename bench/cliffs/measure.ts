@@ -14,7 +14,7 @@ import { type Floor, floorOf } from './floor.ts'
 import type { Machine } from './machine.ts'
 import { type CliffProgram, graphOf } from './programs.ts'
 import type { Rates } from './rates.ts'
-import { median } from './stats.ts'
+import { median, middleMean } from './stats.ts'
 
 export interface KernelRow {
   readonly name: string
@@ -119,19 +119,23 @@ export async function interleaved(
   return times
 }
 
-/**
- * Modelled and measured time of the kernels that take long enough to be timed one by one; where a clock measures programs that profiles
- * do not go by, their shares of the program's time.
- */
-async function kernelRows(bound: Bound, program: number, profilesBesides: boolean): Promise<KernelRow[]> {
+/** Profiles of a program: so many at least and at most, within so many milliseconds. */
+const profiled = { least: 6, most: 400, ms: 100 }
+
+/** Modelled and measured time of the kernels that take long enough to be timed one by one. */
+async function kernelRows(bound: Bound, { readingSeconds }: Machine): Promise<KernelRow[]> {
   const profiles: ReadonlyMap<string, number>[] = []
   await bound.kernelTimes()
-  for (let i = 0; i < 5; i++) profiles.push(await bound.kernelTimes())
-  const sum = (p: ReadonlyMap<string, number>): number => [...p.values()].reduce((a, b) => a + b, 0) / 1e3
-  const scale = profilesBesides ? program / median(profiles.map(sum)) : 1
+  const start = performance.now()
+  while (
+    profiles.length < profiled.least ||
+    (profiles.length < profiled.most && performance.now() - start < profiled.ms)
+  )
+    profiles.push(await bound.kernelTimes())
   return bound.report.kernels.flatMap((k) => {
     const times = profiles.flatMap((p) => p.get(k.name) ?? [])
-    const seconds = (scale * median(times)) / 1e3
+    // The mean of the middle half: a clock may count in steps that are a fifth of a kernel.
+    const seconds = middleMean(times) / 1e3 - readingSeconds
     if (times.length === 0 || !(seconds >= 5e-6)) return []
     const scheduledSeconds = bound.scheduled.get(k.name)
     return [
@@ -197,7 +201,7 @@ export async function measureProgram(
         modelledSeconds: fused.report.totals.modelledMs / 1e3,
         launches: fused.report.totals.kernels,
         unfusedLaunches: unfused.report.totals.kernels,
-        kernels: await kernelRows(fused, median(times), machine.profilesBesides),
+        kernels: await kernelRows(fused, machine),
         ...(wrong === undefined ? {} : { wrong }),
         source: p.source,
         report: formatReport(fused.report),

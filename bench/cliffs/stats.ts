@@ -10,6 +10,14 @@ export function quantile(values: readonly number[], q: number): number {
 
 export const median = (values: readonly number[]): number => quantile(values, 0.5)
 
+/** The mean of the middle half of values: no outlier counts, and no step of a coarse clock. */
+export function middleMean(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  const cut = Math.floor(sorted.length / 4)
+  const middle = sorted.slice(cut, sorted.length - cut)
+  return middle.reduce((a, b) => a + b, 0) / middle.length
+}
+
 /**
  * A lower bound of the median of what paired ratios are drawn from, at a confidence of 95% at least: the largest order statistic that
  * the median is below with a chance of at most 5%, whatever the distribution (sign test). Of 15 it is the fourth least (98.2%).

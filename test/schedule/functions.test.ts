@@ -22,8 +22,9 @@ ${ops.map((op, i) => `  %${i + 1} ${dtype}{i} = ${op} %${i}`).join('\n')}
     return step
   }
 
-  test('are computed for several groups of lanes in turn, one alone for one', () => {
-    expect(nestOf(chain(['exp']))).toMatchObject({ copies: 1, inTurn: [] })
+  test('are computed for several groups of lanes in turn, a short one for one', () => {
+    expect(nestOf(chain(['sqrt']))).toMatchObject({ copies: 1, inTurn: [] })
+    expect(nestOf(chain(['exp']))).toMatchObject({ copies: 2, inTurn: [1] })
     expect(nestOf(chain(['exp', 'neg', 'tanh']))).toMatchObject({ copies: 4, inTurn: [1, 3] })
     expect(linesOf(chain(['exp', 'neg', 'tanh']))).toContain('nest i(4096 by 16): %1, %3 in turn')
   })
@@ -44,9 +45,9 @@ ${ops.map((op, i) => `  %${i + 1} ${dtype}{i} = ${op} %${i}`).join('\n')}
   test('get loops of their own where their results stand near', () => {
     expect(linesOf(chain(['exp', 'neg', 'tanh'], 1001))).toMatchInlineSnapshot(`
       "schedule of k: 1 program of i/1001, 4160 bytes of scratch
-        nest i(1001 by 4): fetching x[4*i]
+        nest i(1001 by 8): %1 in turn, fetching x[4*i]
           keep %1 in tile 64 (i:4) f32
-        nest i(1001 by 8): %3 in turn
+        nest i(1001 by 16): %3 in turn
           store y = %3"
     `)
     expect(linesOf(chain(['exp', 'neg', 'tanh'], 2304))).toContain('keep %1')
@@ -109,9 +110,9 @@ ${ops.map((op, i) => `  %${i + 1} ${dtype}{i} = ${op} %${i}`).join('\n')}
     expect(linesOf(folded(5001))).toMatchInlineSnapshot(`
       "schedule of k: 3 programs of i/1, 4736 bytes of scratch
         loop j_block in blocks of 1152: carrying %9 in a register, %13 in a register
-          nest j_block(1152 by 4): fetching x[20004*i + 4*j_block]
+          nest j_block(1152 by 16): %6 in turn, fetching x[20004*i + 4*j_block]
             keep %6 in tile 64 (j_block:4) f32
-          nest j_block(fold 1152 by 4 chunks of 32 rounds)
+          nest j_block(fold 1152 by 8 chunks of 32 rounds): %7 in turn
             fold %10 = sum %7 into a register
             fold %14 = max %6 into a register
         nest of one point

@@ -156,7 +156,7 @@ describe('text', () => {
       "schedule of k: 8 programs of r/1, 4160 bytes of scratch
         nest c(fold 1000 by 16 chunks of 32 rounds)
           fold %1 = max %0 into a register
-        nest c(fold 1000 by 4 chunks of 32 rounds): fetching x[4*c + 4000*r]
+        nest c(fold 1000 by 8 chunks of 32 rounds): %3 in turn, fetching x[4*c + 4000*r]
           keep %3 in tile 64 (c:4) f32
           fold %4 = sum %3 into a register
         nest c(1000 by 16)
@@ -181,7 +181,7 @@ describe('text', () => {
       "schedule of k: 4 programs of i/1, 2560 bytes of scratch
         nest k(20 by 4) j(30) l(fold 3) m(fold 3): windows sliding along j, 3 windows under way, unmasked inside
           fold %3 = sum %1 * %2 into tile 64 (k:4 j:80) f32
-        nest j(30) k(20 by 4)
+        nest j(30) k(20 by 8): %4 in turn
           store y = %4"
     `))
   test('windows that slide, whose sums a fold reads too', () =>
@@ -262,6 +262,7 @@ describe('what breaks a law is found', () => {
     expect(errorsWith(softmax, (steps) => steps.slice(1))).toMatchInlineSnapshot(`
       [
         "part 0: reduce %1 is in 0 steps",
+        "part 0: nest over c reads %1 before the step that folds it",
         "part 0: nest over c reads %1 before the step that folds it",
       ]
     `)

@@ -157,9 +157,72 @@ describe('operations', () => {
       .replace('tanh %1', 'tanh %0\n  %3 f32{i} = add %1, %2')
       .replace('= %2\n}', '= %3\n}')
     expect(priceOf(beside).operations.get('tanh')).toBe(priceOf(chain('exp', 'tanh')).operations.get('tanh'))
-    expect(priceOf(beside, wasmTarget, alone).waiting).toBeLessThan(two / 4)
+    expect(priceOf(beside, wasmTarget, alone).waiting).toBeLessThan(two / 3)
     // Groups in turn fill each other's waiting.
-    expect(priceOf(chain('exp', 'tanh')).waiting).toBeLessThan(two / 10)
+    expect(priceOf(chain('exp', 'tanh')).waiting).toBeLessThan(two / 8)
+  })
+  test('the greater of a value and a known number takes one instruction, of two values several', () => {
+    const max = (other: string): number =>
+      priceOf(`kernel bounded {
+  param x: f32[4096] read
+  param z: f32[4096] read
+  param y: f32[4096] write
+  axes i: 4096
+  grid i/4096
+  %0 f32{i} = load x[i]
+  %1 f32${other}
+  %2 f32{i} = max %0, %1
+  store y[i] = %2
+}`).operations.get('max') ?? 0
+    expect(max(' = const 0.25')).toBeCloseTo(4096 * (wasmTarget.prices.scalar.add.f32 ?? 0), 15)
+    expect(max('{i} = load z[i]')).toBeCloseTo(4096 * (wasmTarget.prices.scalar.max.f32 ?? 0), 15)
+  })
+  test('integers of 64 bits are cut to 32 for less than they become floats', () => {
+    const cast = (to: string): number =>
+      priceOf(`kernel casts {
+  param x: i64[4096] read
+  param y: ${to}[4096] write
+  axes i: 4096
+  grid i/4096
+  %0 i64{i} = load x[i]
+  %1 ${to}{i} = cast %0
+  store y[i] = %1
+}`).operations.get('cast') ?? 0
+    expect(cast('i32')).toBeGreaterThan(0)
+    expect(cast('i32')).toBeLessThan(cast('f32') / 4)
+  })
+  test('what is combined with memory is read and combined there, one by one where lanes are no neighbours', () => {
+    const scatter = (place: string, combined: boolean): LoopPrice =>
+      priceOf(`kernel scatter {
+  param at: i32[64] read
+  param x: f16[64, 128] read
+  param y: f16[${place.startsWith('j') ? '128, 64' : '64, 128'}] update
+  axes i: 64, j: 128
+  grid 1
+  %0 i32{i} = load at[i]
+  %1 f16{i, j} = load x[i, j]
+  store y[${place}] ${combined ? '+=' : '='} %1
+}`)
+    const of = (place: string): number => scatter(place, true).operations.get('combine sum') ?? 0
+    const { read, scalar, write } = wasmTarget.prices
+    const each = read.f16 + (scalar.add.f32 ?? 0)
+    expect(of('%0:64, j')).toBeCloseTo(64 * 128 * each, 12)
+    expect(of('j, %0:64')).toBeCloseTo(64 * 128 * (4 * each + 3 * write.f16), 12)
+    expect(scatter('%0:64, j', false).operations.get('combine sum')).toBeUndefined()
+  })
+  test('windows that slide in several programs go over the places of each', () => {
+    const windows = (block: number): number =>
+      priceOf(`kernel windows {
+  param x: f32[66, 64] read
+  param y: f32[64, 64] write
+  axes i: 64, j: 64, t: 3
+  grid i/${block}
+  %0 f32{i, j, t} = load x[i + t, j]
+  %1 f32{i, j} = reduce sum %0 over t
+  store y[i, j] = %1
+}`).operations.get('fold sum') ?? 0
+    // Each program goes over the places of its windows and two more.
+    expect(windows(16) / windows(64)).toBeCloseTo((4 * 18) / 66, 6)
   })
   test('what follows a sum that slides is computed once a window', () => {
     const windows = (rows: number): LoopPrice =>
@@ -283,6 +346,11 @@ describe('lines and divisions', () => {
     expect(late(columns(1024))).toBeCloseTo(2048 * 64 * (1e-6 - (wasmTarget.loops?.late ?? 0)), 4)
     expect(late(columns(16), { own: 1 })).toBe(0)
     expect(late(rows(4096))).toBe(0)
+  })
+  test('of long runs the first lines alone come late', () => {
+    const runs = columns(4096).replace('grid c/64', 'grid c/1024')
+    // Four of four lines, and four of sixty-four.
+    expect(late(columns(4096)) / late(runs)).toBeCloseTo(16, 6)
   })
   test('lines that stay in the core’s own memories do not come late', () =>
     expect(late(columns(1024), { own: 1 << 30 })).toBeLessThanOrEqual(0))

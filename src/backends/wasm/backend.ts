@@ -12,9 +12,16 @@ import { Device } from './device.ts'
 import { engineOf, WasmExecutable } from './executable.ts'
 import type { WasmOptions } from './options.ts'
 
-/** A backend with a memory of its own. In a browser, or with `threads: 1`, it runs on the calling thread alone. */
-export function createWasmBackend(options: WasmOptions = {}, machine: Machine = thisMachine()): WasmBackend {
-  return new WasmBackend(new Device(options, machine))
+/**
+ * A backend with a memory of its own. In a browser, or with `threads: 1`, it runs on the calling thread alone. `now` is the clock that profiles go by, in
+ * milliseconds.
+ */
+export function createWasmBackend(
+  options: WasmOptions = {},
+  machine: Machine = thisMachine(),
+  now: () => number = () => performance.now(),
+): WasmBackend {
+  return new WasmBackend(new Device(options, machine), now)
 }
 
 export class WasmBackend implements Backend {
@@ -23,9 +30,11 @@ export class WasmBackend implements Backend {
   /** What programs for it are planned by. */
   readonly machine: Machine
   private readonly device: Device
+  private readonly now: () => number
 
-  constructor(device: Device) {
+  constructor(device: Device, now: () => number) {
     this.device = device
+    this.now = now
     this.machine = device.machine
   }
 
@@ -75,7 +84,7 @@ export class WasmBackend implements Backend {
     at?: Extents,
   ): Promise<{ readonly outputs: DeviceBuffer[]; readonly times: readonly StepTime[] }> {
     if (!(executable instanceof WasmExecutable)) throw new InternalError('an executable of another backend')
-    return executable.profile(inputs, at)
+    return executable.profile(inputs, this.now, at)
   }
 
   memory(): MemoryUse {

@@ -101,12 +101,16 @@ export class WasmExecutable implements Executable {
   }
 
   /** Runs with a clock around every step. */
-  profile(inputs: readonly DeviceBuffer[], at?: Extents): { outputs: DeviceBuffer[]; times: StepTime[] } {
+  profile(
+    inputs: readonly DeviceBuffer[],
+    now: () => number,
+    at?: Extents,
+  ): { outputs: DeviceBuffer[]; times: StepTime[] } {
     let times: StepTime[] = []
     const outputs = this.execute(
       inputs,
       () => {
-        times = this.prepared.profile()
+        times = this.prepared.profile(now)
       },
       at,
     )

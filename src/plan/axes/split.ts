@@ -98,6 +98,9 @@ function splitRows(a: Analysis): Split | Refused {
   return { ok: true, split, splitBy: 'every-index' }
 }
 
+/** Rows down which columns are cut at least, on machines of loops: parts of fewer are read no better, and taps of windows would read the same elements. */
+const fewestRows = 64
+
 /**
  * Reductions over one long axis, where the parallel axes give too few programs. Rows may stand below them: a program holds
  * whole rows, and some of them. Strict mode keeps sums in one piece.
@@ -139,7 +142,8 @@ function splitAxis(a: Analysis, byColumns: boolean): Split {
   // A short fold below another (a pooling whose results are summed) leaves nothing to cut along its axes: the next one may.
   const axes = long.map((l) => [...foldAxes(l)].sort((p, q) => extent(q) - extent(p))[0])
   for (const axis of new Set(axes)) {
-    const cut = axis === undefined ? whole : cutAlong(axis)
+    if (axis === undefined || (byColumns && target.loops !== undefined && extent(axis) < fewestRows)) continue
+    const cut = cutAlong(axis)
     if (cut !== whole) return cut
   }
   return whole

@@ -7,7 +7,7 @@ import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { ancestorsOf } from '../../kernel/walk.ts'
 import { isScalarOp, scalarInfo } from '../../scalar/ops.ts'
 import { loopStatementSeconds } from '../../schedule/loop/price/terms.ts'
-import { dtypesIn, statementSeconds } from '../../schedule/price.ts'
+import { dtypesIn, type Priced, statementSeconds } from '../../schedule/price.ts'
 import { type Machine, movingSeconds, together } from '../../target/machine.ts'
 import { priceOf } from '../../target/prices.ts'
 import type { DType } from '../../types/dtype.ts'
@@ -157,14 +157,19 @@ function workOf(body: Body, roles: Roles, product: ProductWork | undefined, targ
   }
   const dtypes = dtypesIn(body.lets)
   const dtypeOf = (id: ValueId): DType => dtypes.get(id) ?? 'f32'
-  const secondsOf = target.loops === undefined ? statementSeconds : loopStatementSeconds
+  const lets = new Map(body.lets.map((l) => [l.id, l]))
+  const nothing: Priced = { dtype: 'f32' }
+  const secondsOf = (l: LetStmt): number =>
+    target.loops === undefined
+      ? statementSeconds(l, dtypeOf, target.prices)
+      : loopStatementSeconds(l, (id) => lets.get(id) ?? nothing, target.prices)
   let flops = 0
   let special = 0
   let compute = 0
   let products = 0
   for (const l of body.lets) {
     const op = l.op
-    const each = secondsOf(l, dtypeOf, target.prices)
+    const each = secondsOf(l)
     const repeats = prologue.get(l.id)
     const parts = sides.length === 0 ? 1 : inEach(l)
     const points =

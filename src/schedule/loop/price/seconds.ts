@@ -131,8 +131,9 @@ class PartPricer {
     const own = new Tally()
     const { slide } = nest
     const standing = this.standing(around)
+    const counts = slide === undefined ? undefined : placesOf(slide, places.axes.view(slide.axis).max)
     const pricer = (order: readonly string[], slid?: Fold): Pricer =>
-      new Pricer(places, own, standing, { ...nest, order }, this.machine, slid)
+      new Pricer(places, own, standing, { ...nest, order, counts }, this.machine, slid)
     const sums = pricer(slide === undefined ? nest.order : slidOrder(slide, nest.folded))
     // What follows a sum that slides is computed once a window.
     const at =
@@ -156,6 +157,7 @@ class PartPricer {
         for (const id of storeOperands(stmt)) at.value(id)
         const p = places.paramOf(stmt.param)
         at.written(stmt.value)
+        if (stmt.combiner !== undefined) at.combined(stmt, p, stmt.combiner)
         at.param(p, stmt.index, { masked: at.maskVaries(stmt), write: true }, stmt.combiner === undefined ? 1 : 2)
       }
     }
@@ -164,7 +166,8 @@ class PartPricer {
       if (r.kind === 'fold') places.set(r.fold.id, nest.results.get(r.fold.id) ?? 'register')
     }
     const work = own.arithmetic + own.accesses
-    own.waiting = Math.max(sums.waiting(work), at.waiting(work))
+    const groups = nest.inTurn.length > 0 ? nest.copies : 1
+    own.waiting = Math.max(sums.waiting(work, groups), at.waiting(work, groups))
     own.loops += Math.max(0, at.wait - work)
     for (const [name, s] of own.operations) tally.operate(name, s)
     tally.accesses += own.accesses
@@ -287,6 +290,10 @@ const rangeSamples = 32
 /** The loops of windows that slide: over places instead of windows, all taps of a round at once. */
 const slidOrder = ({ order, axis, walked, inner }: Slide, folded: readonly string[]): string[] =>
   order.filter((a) => !folded.includes(a)).map((a) => (a === axis ? (inner?.walked ?? walked) : a))
+
+/** How many places windows go over that slide along so many indices. */
+const placesOf = ({ walked, lag, inner }: Slide, windows: number): ReadonlyMap<string, number> =>
+  new Map([[inner?.walked ?? walked, windows + lag]])
 
 /** Loads beside each step of a block of accumulators, in rows. */
 const productLoads = 1.5

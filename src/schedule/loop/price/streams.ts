@@ -60,6 +60,14 @@ export function streamOf(
   return { key, unit, most, loops, gridLoops, nest, apart }
 }
 
+/** A stream of a packed format: positions count elements. */
+export function packedStream(
+  ...[key, position, size, around, standing, reach]: Parameters<typeof streamOf>
+): ReturnType<typeof streamOf> {
+  const s = streamOf(key, position, { ...size, unit: 1 }, around, standing, reach)
+  return { ...s, unit: size.unit, loops: s.loops.map((l) => ({ ...l, stride: l.stride * size.unit })) }
+}
+
 /** Bytes of the lines that a stream touches in its loops from number `from` on. */
 export function footprint({ loops, unit, most }: Stream, from: number): number {
   const inside = loops.slice(from).filter((l) => l.stride > 0 && l.count > 1)
@@ -70,6 +78,9 @@ export function footprint({ loops, unit, most }: Stream, from: number): number {
   return Math.min(runs * Math.max(run, runs > 1 ? cacheLine : run), Math.max(most, unit))
 }
 
+/** Lines of a run that come late where it begins on another page: those after them are asked for early. */
+const lateRun = 4
+
 /**
  * Lines of so many that a stream brings after it went on at another page than before, in the order of its loops; not told where values say
  * where, or where loops run in blocks.
@@ -79,8 +90,11 @@ function lateLines({ loops, unit, apart }: Stream, bytes: number): number {
   const moving = loops.filter((l) => l.stride > 0 && l.count > 1)
   let run = unit
   for (const { count, stride } of moving.reverse()) {
-    if (stride > Math.max(run, cacheLine))
-      return Number.isFinite(stride) ? (bytes / cacheLine) * Math.min(1, stride / pageBytes) : 0
+    if (stride > Math.max(run, cacheLine)) {
+      if (!Number.isFinite(stride)) return 0
+      const lines = Math.ceil(run / cacheLine)
+      return ((bytes / cacheLine) * Math.min(1, stride / pageBytes) * Math.min(lines, lateRun)) / lines
+    }
     run += stride * (count - 1)
   }
   return 0

@@ -70,12 +70,27 @@ export const divisionSeconds = (by: number, { lanes, divided }: LoopMachine, pri
  * Seconds an element of a statement in loops, whoever schedules them: as on any machine, but that folds have their own price and values of one arithmetic stand alike,
  * whatever format they are read from.
  */
-export function loopStatementSeconds(s: Priced, dtypeOf: (id: ValueId) => DType, prices: Prices): number {
+export function loopStatementSeconds(s: Priced, of: (id: ValueId) => Priced, prices: Prices): number {
   const { op, dtype } = s
   if (op?.kind === 'reduce') return foldSeconds(op.combiner, dtype, prices, false)
   const last = op?.kind === 'scalar' && op.op === 'cast' ? op.args.at(-1) : undefined
-  if (last !== undefined && arithmeticOf(dtypeOf(last)) === arithmeticOf(dtype)) return 0
-  return statementSeconds(s, dtypeOf, prices)
+  if (last !== undefined) {
+    const [from, to] = [arithmeticOf(of(last).dtype), arithmeticOf(dtype)]
+    if (from === to) return 0
+    // Integers are cut or filled; between integers and floats values are found.
+    if (!isFloat(dtype) && !isFloat(of(last).dtype)) return priceOf('and', 'i64', prices)
+  }
+  if (isBound(s, of)) return priceOf('add', dtype, prices)
+  return statementSeconds(s, (id) => of(id).dtype, prices)
+}
+
+/** Whether a statement is the greater or the lesser of a float and a known number: one instruction, where two values that may be NaN take eight. */
+function isBound({ op, dtype }: Priced, of: (id: ValueId) => Priced): boolean {
+  if (op?.kind !== 'scalar' || (op.op !== 'max' && op.op !== 'min') || !isFloat(dtype)) return false
+  return op.args.some((id) => {
+    const { op: arg } = of(id)
+    return arg?.kind === 'const' && typeof arg.value === 'number' && !Number.isNaN(arg.value)
+  })
 }
 
 /** Whether a fold notes NaNs and signs beside its extreme. */

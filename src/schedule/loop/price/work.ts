@@ -4,7 +4,8 @@
  */
 import { atomKey, type Expr, flatten, strideOf, valuesOf, visitAtoms } from '../../../affine/expr.ts'
 import type { Predicate } from '../../../affine/predicate.ts'
-import { type KernelParam, operandsOf, type ValueId } from '../../../kernel/ir.ts'
+import { type KernelParam, operandsOf, type StoreStmt, type ValueId } from '../../../kernel/ir.ts'
+import { combinerOp } from '../../../scalar/ops.ts'
 import type { LoopMachine } from '../../../target/loops.ts'
 import { arithmeticOf, priceOf } from '../../../target/prices.ts'
 import { type DType, dtypeBytes } from '../../../types/dtype.ts'
@@ -17,7 +18,7 @@ import { namedAxes, type Tile, tileBytes } from '../ir/tile.ts'
 import { bytePosition, readsFreely } from '../nest/position.ts'
 import { inlined } from '../nest/slideEnd.ts'
 import type { Places } from '../tiles/places.ts'
-import { type Around, streamOf, timesOf } from './streams.ts'
+import { type Around, packedStream, streamOf, timesOf } from './streams.ts'
 import type { Tally } from './tally.ts'
 import {
   chainSeconds,
@@ -37,7 +38,10 @@ export interface Standing {
   readonly nest: number
 }
 
-type Loops = Pick<NestSchedule, 'order' | 'vector' | 'copies'>
+interface Loops extends Pick<NestSchedule, 'order' | 'vector' | 'copies'> {
+  /** Rounds of axes that are not as long as their views. */
+  readonly counts?: ReadonlyMap<string, number> | undefined
+}
 
 /** Whether an access writes, and what is asked for each: its mask, or nothing where lanes are chosen after the read. */
 interface Asked {
@@ -90,7 +94,7 @@ export class Pricer {
   }
 
   private count(axis: string): number {
-    return this.places.axes.view(axis).max
+    return this.loops.counts?.get(axis) ?? this.places.axes.view(axis).max
   }
 
   /** Rounds of the loops, their entries, and steps that are not whole. */
@@ -159,7 +163,7 @@ export class Pricer {
     const last = op.kind === 'scalar' ? op.args.at(-1) : undefined
     const dtype = last === undefined ? def.dtype : places.def(last).dtype
     const before = Math.max(0, ...operandsOf(op).map((i) => this.paths.get(i) ?? 0))
-    const seconds = loopStatementSeconds(def, (i) => places.def(i).dtype, prices)
+    const seconds = loopStatementSeconds(def, (i) => places.def(i), prices)
     const call = op.kind === 'scalar' && isCall(op.op, dtype)
     this.operate(op.kind === 'scalar' ? op.op : op.kind, seconds, dtype, at, call)
     this.path(id, before + this.full(dtype, call) * seconds)
@@ -172,9 +176,12 @@ export class Pricer {
     this.longest = Math.max(this.longest, seconds)
   }
 
-  /** Seconds that a nest's operations wait for each other, beside all the work that it does: steps side by side fill what the window reaches. */
-  waiting(work: number): number {
-    const steps = (this.runs.at(-1) ?? 1) / this.loops.copies
+  /**
+   * Seconds that a nest's operations wait for each other, beside all the work that it does: steps side by side fill what the window reaches. `groups` of lanes
+   * compute in turn; where they do not, each is a step of its own, since its chain ends before the next one's begins.
+   */
+  waiting(work: number, groups: number): number {
+    const steps = (this.runs.at(-1) ?? 1) / groups
     return waitingSeconds(work, steps, this.longest, this.machine)
   }
 
@@ -238,6 +245,22 @@ export class Pricer {
     const seconds = places.facts.machine.prices.write[dtype]
     this.operate(`write ${dtype}`, seconds, dtype, at)
     this.longest = Math.max(this.longest, (this.paths.get(value) ?? 0) + this.full(dtype, false) * seconds)
+  }
+
+  /** Combining a value with what stands where it is written: read, combined, in lanes where these are neighbours, else one by one, each written by itself. */
+  combined({ value, index }: StoreStmt, p: KernelParam, combiner: keyof typeof combinerOp): void {
+    const { places, loops } = this
+    const { dtype } = places.def(value)
+    const { prices } = places.facts.machine
+    const at = this.at(loops.order.length, true)
+    const [unit, { vector }] = [dtypeBytes(dtype), loops]
+    const side = vector !== undefined && strideOf(bytePosition(p, index), vector) === unit
+    const both = prices.read[dtype] + priceOf(combinerOp[combiner], dtype, prices)
+    const alone = side || at.lanes === 1 ? 0 : (at.lanes - 1) * (both + prices.write[dtype])
+    this.operate(`combine ${combiner}`, both + alone, dtype, at)
+    const [have, full] = [prices.read[dtype], this.full(dtype, false)]
+    const path = Math.max(this.paths.get(value) ?? 0, full * have) + full * (both - have + prices.write[dtype])
+    this.longest = Math.max(this.longest, path)
   }
 
   /** Memory copied into a tile, transposed in blocks of four vectors or as it stands. */
@@ -385,12 +408,4 @@ export class Pricer {
     const standing = { ...this.standing, apart: blocked ? this.standing.around.length : around.length }
     tally.streams.push(made(key, position, size, around, standing, (id) => places.reachOf(id)))
   }
-}
-
-/** A stream of a packed format: positions count elements. */
-function packedStream(
-  ...[key, position, size, around, standing, reach]: Parameters<typeof streamOf>
-): ReturnType<typeof streamOf> {
-  const s = streamOf(key, position, { ...size, unit: 1 }, around, standing, reach)
-  return { ...s, unit: size.unit, loops: s.loops.map((l) => ({ ...l, stride: l.stride * size.unit })) }
 }
