@@ -318,7 +318,7 @@ test('a run of a small program is one allocation and one launch on the calling t
 
 test('kernels that run long are a module of their own, each of its kernels found in it', () => {
   const backend = make({ threads: 1 })
-  const [n, few] = [4_000_000, 64]
+  const [n, few] = [8_000_000, 64]
   const texts = [n, few].map((size, i) =>
     double(size, size).replaceAll('double', `d${i}`).replaceAll(' x', ` x${i}`).replaceAll(' y', ` y${i}`),
   )
