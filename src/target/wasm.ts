@@ -10,9 +10,9 @@ export const wasmTarget: Machine = {
   name: 'wasm',
   // A core's own cache, its share of the common one, and what lies beyond.
   memories: [
-    { bytes: 1 << 20, bandwidth: 100e9 },
-    { bytes: 1 << 24, bandwidth: 70e9 },
-    { bytes: Number.POSITIVE_INFINITY, bandwidth: 24e9 },
+    { bytes: 1 << 20, bandwidth: 60e9 },
+    { bytes: 1 << 24, bandwidth: 50e9 },
+    { bytes: Number.POSITIVE_INFINITY, bandwidth: 20e9 },
   ],
   overlap: 0.65,
   matrixRate: 50e9,

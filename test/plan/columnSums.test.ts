@@ -62,10 +62,14 @@ describe('reductions down columns', () => {
       expect(partsOf((x) => (x as Tensor).sum([0]), [shape])).toHaveLength(1)
   })
 
-  test('enough columns for many programs are: whole lines of each row', () => {
+  test('many columns are shared out in long pieces of rows, and the rows too, where these are many', () => {
     const [main, finish] = partsOf((x) => (x as Tensor).sum([0]), [[128, 30000]])
     if (main === undefined) throw new Error('no kernel')
-    expect(finish).toBeUndefined()
-    expect(blockOf(main, 30000)).toBeGreaterThanOrEqual(512)
+    expect(finish).toBeDefined()
+    expect(blockOf(main, 30000)).toBeGreaterThanOrEqual(4096)
+    const [few, none] = partsOf((x) => (x as Tensor).sum([0]), [[40, 30000]])
+    if (few === undefined) throw new Error('no kernel')
+    expect(none).toBeUndefined()
+    expect(blockOf(few, 30000)).toBeGreaterThanOrEqual(512)
   })
 })
