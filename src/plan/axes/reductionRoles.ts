@@ -3,6 +3,8 @@ import * as ix from '../../affine/expr.ts'
 import { foldOrScanAxes } from '../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { streamedSum } from '../../kernel/streams.ts'
+import { ancestorsOf } from '../../kernel/walk.ts'
+import { isFloat } from '../../types/dtype.ts'
 import { heldPoints, pointsOf } from '../body/body.ts'
 import { type Refused, refuse } from '../refusal.ts'
 import type { Analysis } from './analysis.ts'
@@ -22,6 +24,9 @@ export function reductionRoles(a: Analysis): { readonly ok: true; readonly roles
   const held = heldPoints(body, extents, row)
   if (row.size > 0 && held * heldBytes > target.rowBytes && target.rereadShare === undefined)
     return refuse('row-too-long', `rows of ${held} elements do not stay resident`)
+
+  if (mode === 'strict' && target.rereadShare !== undefined && body.lets.some((l) => isOutOfOrder(l, a)))
+    return refuse('strict-order', 'the sum would be taken along another axis first, of which what it sums needs folds')
 
   const hasScans = body.lets.some((l) => l.op.kind === 'scan')
   const contiguous = unitAxis(body)
@@ -47,6 +52,26 @@ export function reductionRoles(a: Analysis): { readonly ok: true; readonly roles
     return refuse('row-too-long', `tiles of ${held} elements, folded along several axes, do not stay resident`)
   const passes = isCut ? passesOver(a, mode === 'fast') : 1
   return { ok: true, roles: { kind: 'reduction', extents, row, reduced, parallel, stages, splitBy, passes } }
+}
+
+/**
+ * Whether a sum's terms need folds along one of its axes for each index of a later one. A program that reads again instead of holding what folds leave
+ * goes through the later axis first then, which is another order than that of the sum alone.
+ */
+function isOutOfOrder({ op, dtype }: LetStmt, { lets }: Analysis): boolean {
+  if (op.kind !== 'reduce' || !isFloat(dtype) || (op.combiner !== 'sum' && op.combiner !== 'prod')) return false
+  const { axes, arg } = op
+  for (const id of ancestorsOf([arg], lets)) {
+    const fold = lets.get(id)
+    const along =
+      fold === undefined
+        ? []
+        : foldOrScanAxes(fold)
+            .map((x) => axes.indexOf(x))
+            .filter((i) => i >= 0)
+    if (along.length > 0 && fold?.axes.some((x) => axes.indexOf(x) > Math.min(...along)) === true) return true
+  }
+  return false
 }
 
 /**
