@@ -37,7 +37,7 @@ const sums: Record<string, { readonly shape: readonly number[]; readonly build: 
   'running sums down columns': { shape: [30, 70], build: (x) => c.sum(c.scan('sum', x, 0)) },
 }
 
-describe.skipIf(!hasCompiler)('strict sums', () => {
+describe.skipIf(!hasCompiler())('strict sums', () => {
   test('of what folds along another axis leave', async () => {
     const all = Object.values(sums).map(({ shape, build }) => {
       const graph = trace([{ shape: [...shape] }], ([x]) => build(x as Node))
