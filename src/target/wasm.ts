@@ -12,7 +12,7 @@ export const wasmTarget: Machine = {
   memories: [
     { bytes: 1 << 20, bandwidth: 60e9 },
     { bytes: 1 << 24, bandwidth: 50e9 },
-    { bytes: Number.POSITIVE_INFINITY, bandwidth: 20e9 },
+    { bytes: Number.POSITIVE_INFINITY, bandwidth: 12e9 },
   ],
   overlap: 0.65,
   matrixRate: 50e9,
