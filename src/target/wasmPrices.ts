@@ -1,4 +1,7 @@
-/** Prices of WebAssembly with 128-bit SIMD on one core of a server processor at about 3.5 GHz, by `sinter devices --calibrate`. */
+/**
+ * Prices of WebAssembly with 128-bit SIMD on one core of a server processor at about 3.5 GHz: by `sinter devices --calibrate`, and some functions and conversions
+ * fitted to kernels of random programs (bench/NOTES.md).
+ */
 import { approximatedPrices, type Prices, picoseconds } from './prices.ts'
 
 const scalar = {

@@ -1,14 +1,17 @@
 /**
  * Programs with open extents as CUDA sources on the host (emulator/): one code for many shapes gives what the static kernels of each
- * shape give, in strict mode bit for bit.
+ * shape give, in strict mode bit for bit. Random ones have code through WebGPU as well.
  */
 import { expect, test } from 'vitest'
+import { emitKernel } from '../../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../../src/compile/index.ts'
+import { UserError } from '../../../src/diagnostics/errors.ts'
 import { evaluateGraph, toHostArray } from '../../../src/reference/evaluate.ts'
 import type { Extents } from '../../../src/runtime/extents.ts'
 import type { Program } from '../../../src/runtime/program.ts'
 import { kernelsOf } from '../../../src/runtime/region.ts'
 import { cudaTarget } from '../../../src/target/cuda.ts'
+import { webgpuTarget } from '../../../src/target/webgpu.ts'
 import type { HostArray } from '../../../src/types/host.ts'
 import { sizeOf } from '../../../src/types/shape.ts'
 import { openCases, others } from '../../compile/openCases.ts'
@@ -57,3 +60,15 @@ for (const seed of [1, 2, 3, 5, 82])
     skip(!hasCompiler(), 'no C++ compiler')
     await check(randomOpen(seed), 'strict', randomExtents)
   }, 60_000)
+
+// Loops over chunks of one axis inside those of another, which load early through WebGPU.
+test.each([63, 66, 70])('random program %i has code through WebGPU, strict', { timeout: 60_000 }, (seed) => {
+  const target = webgpuTarget()
+  let made: ReturnType<typeof openProgram> | undefined
+  try {
+    made = openProgram(randomOpen(seed), 'strict', target)
+  } catch (e) {
+    if (!(e instanceof UserError) || e.code !== 'E_UNSUPPORTED') throw e
+  }
+  for (const s of made?.program.steps ?? []) if (s.kind === 'kernel') emitKernel(s.kernel, target.simt)
+})

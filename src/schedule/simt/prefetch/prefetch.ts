@@ -65,7 +65,9 @@ export function chunkPrefetchOf(at: Place, axis: string, lets: readonly LetStmt[
   if (!setting.loadsAhead || setting.machine.boundsRegisters || words.size > 0) return undefined
   const a = layout.axis(axis)
   if (a.size < fewestIterations * spanOf(a)) return undefined
-  const all = lets.flatMap((l) => earlyLoad(at, axis, l) ?? [])
+  // Where loops over chunks of other axes stand inside, the next chunk of this one is not all of a place.
+  const isHere = (l: LetStmt): boolean => at.part.axesOf(l.id).every((x) => x === axis || !at.isChunked(x))
+  const all = lets.flatMap((l) => (isHere(l) ? (earlyLoad(at, axis, l) ?? []) : []))
   if (all.length === 0 || threadBytes(all) > mostChunkBytes) return undefined
   const loads = new Set(lets.flatMap((l) => (l.op.kind === 'load' ? l.id : [])))
   const ids = new Set([...loads, ...lets.flatMap((l) => operandsOf(l.op))])
