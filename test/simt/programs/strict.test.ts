@@ -50,7 +50,7 @@ describe.skipIf(!hasCompiler())('strict sums', () => {
   })
 
   test('in random programs', { timeout: 240_000 }, async () => {
-    const count = Number(process.env.SINTER_SIMT_PROGRAMS ?? 24)
+    const count = Number(process.env.SINTER_SIMT_PROGRAMS ?? 10)
     const first = Number(process.env.SINTER_SIMT_FIRST ?? 0)
     const all = Array.from({ length: count }, (_, i) => randomGraph(first + i, { maxElements: 300 }))
     const results = await both(all)
