@@ -133,7 +133,8 @@ function innersOf(n: Node): readonly Inner[] {
   const { axes } = n.attrs
   const labels = x.shape.map((_, i) => String.fromCharCode(97 + i))
   const out = labels.filter((_, i) => !axes.includes(i)).join('')
-  return [{ out, of: { node: unsigned(x).negative ? x : unsigned(x).node, labels: labels.join('') }, other: undefined }]
+  const { node, negative } = unsigned(x)
+  return [{ out, of: { node: negative ? x : node, labels: labels.join('') }, other: undefined }]
 }
 
 /** Some nodes without others, each as often as it stands there; undefined: others are not among them. */

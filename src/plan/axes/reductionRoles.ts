@@ -61,17 +61,12 @@ export function reductionRoles(a: Analysis): { readonly ok: true; readonly roles
 function isOutOfOrder({ op, dtype }: LetStmt, { lets }: Analysis): boolean {
   if (op.kind !== 'reduce' || !isFloat(dtype) || (op.combiner !== 'sum' && op.combiner !== 'prod')) return false
   const { axes, arg } = op
-  for (const id of ancestorsOf([arg], lets)) {
+  return [...ancestorsOf([arg], lets)].some((id) => {
     const fold = lets.get(id)
-    const along =
-      fold === undefined
-        ? []
-        : foldOrScanAxes(fold)
-            .map((x) => axes.indexOf(x))
-            .filter((i) => i >= 0)
-    if (along.length > 0 && fold?.axes.some((x) => axes.indexOf(x) > Math.min(...along)) === true) return true
-  }
-  return false
+    const along = fold === undefined ? [] : foldOrScanAxes(fold)
+    const first = axes.findIndex((x) => along.includes(x))
+    return first >= 0 && fold?.axes.some((x) => axes.indexOf(x) > first) === true
+  })
 }
 
 /**

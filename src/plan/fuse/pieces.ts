@@ -29,11 +29,11 @@ export function piecesOf(
   }
   return pieces.size > 1
     ? [...pieces.values()].map((piece) => withCopies(groups, g, piece))
-    : nodesOf(groups, g, members)
+    : nodePieces(groups, g, members)
 }
 
 /** Every one of some members of a group that it is home to, with what the group computes again for it. */
-export const nodesOf = (groups: Groups, g: Group, members: ReadonlySet<Node> = g.members): Set<Node>[] =>
+export const nodePieces = (groups: Groups, g: Group, members: ReadonlySet<Node> = g.members): Set<Node>[] =>
   [...members].filter((n) => groups.isHome(g, n)).map((n) => withCopies(groups, g, new Set([n])))
 
 /** A piece of a group with what the group computes again for it. */

@@ -15,9 +15,9 @@ import type { Recomputed, RefusedMerge } from '../plan.ts'
 import { type Refused, refuse } from '../refusal.ts'
 import { type SeparatePasses, Separation } from '../remat/separatePasses.ts'
 import { Candidates } from './candidates.ts'
-import { type Group, Groups } from './groups.ts'
+import { type FreshGroup, type Group, Groups } from './groups.ts'
 import { type Growth, growthOf, isLike, mostAtOnce } from './growth.ts'
-import { nodesOf } from './pieces.ts'
+import { nodePieces } from './pieces.ts'
 
 /** The planning of one graph: what its passes share. */
 export class Planner {
@@ -83,7 +83,7 @@ export class Planner {
         ? [p]
         : this.groups.replace(
             [p],
-            nodesOf(this.groups, p).map((members) => ({ members })),
+            nodePieces(this.groups, p).map((members) => ({ members })),
           ),
     )
     for (const p of kernels) this.make(p)
@@ -208,8 +208,7 @@ export class Planner {
    * Merges groups that are a kernel only together, if they are one that is modelled faster. `from` and `to`: of which a refusal tells.
    */
   tryMergeChain(all: readonly Group[], from: Group, to: Group): Group | undefined {
-    if (this.groups.links.leads(new Set(all.map((g) => g.id)))) return undefined
-    if (all.some((p) => all.some((q) => this.separation?.mixes(p.members, q.members) === true))) return undefined
+    if (!this.mayStandTogether(all)) return undefined
     const region = this.groups.joined(...all)
     const made = this.judge.of(region)
     if (!made.ok) {
@@ -217,8 +216,7 @@ export class Planner {
       return undefined
     }
     const loss = this.lossOf(made, all)
-    const outputs = all.flatMap((g) => g.outputs)
-    if (loss >= 0 && !this.sparesUnstorable(outputs, region.outputs)) {
+    if (loss >= 0 && !this.sparesUnstorable(outputsIn(all), region.outputs)) {
       this.refuse(from, to, lossReason(from, to, made), loss)
       return undefined
     }
@@ -230,23 +228,28 @@ export class Planner {
    * why all of them are no kernel.
    */
   tryMergeChainBefore(all: readonly Group[], pieces: readonly ReadonlySet<Node>[]): readonly Group[] {
-    if (this.groups.links.leads(new Set(all.map((g) => g.id)))) return []
-    if (all.some((p) => all.some((q) => this.separation?.mixes(p.members, q.members) === true))) return []
+    if (!this.mayStandTogether(all)) return []
     const regions = this.groups.joinedBefore(all, pieces)
-    const made = regions.flatMap((region) => {
-      const outcome = this.judge.of(region)
-      return outcome.ok ? [{ members: region.members, made: outcome }] : []
-    })
-    if (made.length < regions.length) return []
-    const before = all.map((g) => g.made)
+    const fresh: FreshGroup[] = []
+    for (const region of regions) {
+      const made = this.judge.of(region)
+      if (!made.ok) return []
+      fresh.push({ members: region.members, made })
+    }
     const loss = lossOf(
-      made.map((m) => m.made),
-      before,
+      fresh.map((g) => g.made),
+      all.map((g) => g.made),
       false,
     )
-    const [outputs, stored] = [all, regions].map((some) => some.flatMap((g: Pick<Group, 'outputs'>) => g.outputs))
-    if (loss >= 0 && !this.sparesUnstorable(outputs ?? [], stored ?? [])) return []
-    return this.groups.replace(all, made)
+    return loss >= 0 && !this.sparesUnstorable(outputsIn(all), outputsIn(regions))
+      ? []
+      : this.groups.replace(all, fresh)
+  }
+
+  /** Whether nothing else stands between some groups, and none computes again what another computes for the forward pass. */
+  private mayStandTogether(all: readonly Group[]): boolean {
+    if (this.groups.links.leads(new Set(all.map((g) => g.id)))) return false
+    return !all.some((p) => all.some((q) => this.separation?.mixes(p.members, q.members) === true))
   }
 
   /** Whether fewer nodes that cannot be stored are, of the results of kernels before and after. */
@@ -277,6 +280,9 @@ export class Planner {
     return undefined
   }
 }
+
+/** What some groups store. */
+const outputsIn = (groups: readonly Pick<Group, 'outputs'>[]): Node[] => groups.flatMap((g) => g.outputs)
 
 const isProduct = (g: Group): boolean => g.made !== undefined && holdsProducts(g.made.roles)
 
