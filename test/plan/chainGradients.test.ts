@@ -1,22 +1,21 @@
 /** Gradients through chains of contractions: kernels that make weights again, over random scores, masks, groups and dtypes. */
 import { describe, expect, test } from 'vitest'
-import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { emitKernel } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { stopGradient } from '../../src/compose/stopGradient.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
-import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
+import { evaluateGraph } from '../../src/reference/evaluate.ts'
 import { cudaTarget, cudaTargetOf } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { vjpGraph } from '../../src/transforms/vjp.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import type { HostArray } from '../../src/types/host.ts'
-import { sizeOf } from '../../src/types/shape.ts'
 import { at, type Input, trace } from '../compile/support.ts'
-import { dataOf, expectAlike, random } from '../support/alike.ts'
+import { dataOf, random } from '../support/alike.ts'
 import { interpretProgram } from '../support/interpretProgram.ts'
+import { runGraph } from '../support/runGraph.ts'
 import { hidden, key, query, type Score } from '../support/scores.ts'
 
 /** Blocks so small that short rows are several, and memory that holds no value of some bytes. */
@@ -26,31 +25,6 @@ const small = (bytes: number): Machine => ({
   chains: { rows: 8, shared: 8, width: 64 },
   mostBytes: { ...wasmTarget.mostBytes, value: bytes - 1 },
 })
-const backend = createWasmBackend({ threads: 1 })
-
-/** Compiles and runs a graph in the interpreter and in WebAssembly; both agree with the reference, and a second run with the first. */
-function run(graph: Graph, seed: number, target: Machine): ReturnType<typeof compileGraph> {
-  const compiled = compileGraph(graph, { mode: 'fast', target, verify: true })
-  const inputs = dataOf(graph, seed)
-  const want = evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray)
-  expectAlike(interpretProgram(compiled.program, inputs, 'dtype', graph.outputs), want, graph, 'interpreted')
-  const executable = backend.prepare(compiled.program)
-  const bound = inputs.map((data) => {
-    const b = backend.alloc(data.byteLength)
-    backend.write(b, data)
-    return b
-  })
-  const once = (): HostArray[] =>
-    executable
-      .run(bound)
-      .map((b, i) => backend.readSync(b, at(graph.outputs, i).dtype, sizeOf(at(graph.outputs, i).shape)))
-  const got = once()
-  expectAlike(got, want, graph, 'in WebAssembly')
-  expect(once()).toEqual(got)
-  executable.dispose()
-  return compiled
-}
-
 const scores: Record<string, Score> = {
   plain: (s) => s,
   scaled: (s) => c.mul(s, 0.3),
@@ -137,7 +111,7 @@ describe('gradients through chains', () => {
   const seeds = Number(process.env.SINTER_SEEDS ?? 40)
   test.each(Array.from({ length: seeds }, (_, i) => i))('seed %i stores no weights', (seed) => {
     const { graph, what, bytes } = caseOf(seed)
-    const compiled = run(graph, seed, small(bytes))
+    const compiled = runGraph(graph, seed, small(bytes))
     const kinds = compiled.report.kernels.map((k) => k.kind)
     expect([what, kinds.filter((k) => k === 'chain').length >= 2]).toEqual([what, true])
   })
@@ -164,7 +138,7 @@ describe('gradients of numbers through chains', () => {
   test.each(Array.from({ length: 10 }, (_, i) => i))('seed %i', (seed) => {
     const { under, what } = caseOf(200 + seed, 'f32')
     const [name, loss] = at(Object.entries(losses), seed % Object.keys(losses).length)
-    const compiled = run(under(loss), seed, slow)
+    const compiled = runGraph(under(loss), seed, slow)
     const chains = compiled.report.kernels.filter((k) => k.kind === 'chain').length
     if (name === 'sum of squares' || name === 'greatest') expect([what, name, chains >= 2]).toEqual([what, name, true])
   })
@@ -264,7 +238,7 @@ describe('what gradients through chains move', () => {
   test('heads that share keys: their gradients sum over the heads of a group', () => {
     const inputs = [{ shape: [1, 4, 40, 6] }, { shape: [1, 2, 44, 6] }, { shape: [1, 2, 44, 5] }]
     const graph = graphOf(inputs, (p) => attended(p, {}))
-    const { report } = run(graph, 3, small(4 * 4 * 40 * 44))
+    const { report } = runGraph(graph, 3, small(4 * 4 * 40 * 44))
     expect(report.kernels.map((k) => k.kind)).toContain('chain')
   })
 
@@ -279,7 +253,7 @@ describe('what gradients through chains move', () => {
       const w = c.softmax(c.matmul(q as Node, c.permute(k as Node, [0, 2, 1])))
       return c.matmul(c.dropout(w, seed as Node, 0.3), v as Node)
     })
-    const { report } = run(graph, 4, small(4 * 2 * 40 * 44))
+    const { report } = runGraph(graph, 4, small(4 * 2 * 40 * 44))
     expect(report.kernels.map((k) => k.kind)).toContain('chain')
   })
 })

@@ -39,6 +39,9 @@ const programs: readonly LoopProgram[] = [
   one([16384], (x) => mul(x, x)),
   // Turned around, every second, every seventh.
   one([16384], (x) => mul(flip(x), 3)),
+  one([4104], (x) =>
+    [1, 2, 3, 4, 5, 6, 7].map((n) => flip(slice(x, [{ start: n, stop: 4096 + n }]))).reduce((y, z) => add(y, z)),
+  ),
   one([16384], (x) => mul(slice(x, [{ step: 2 }]), 3)),
   one([28672], (x) => mul(slice(x, [{ step: 7 }]), 3)),
   one([64, 257], (x) => mul(permute(x), 3)),

@@ -218,6 +218,8 @@ function foldOf(
     return refuse('reduction-of-contraction', 'a fold along a part of the axes that a chain of products goes through')
   if (computeDType(l.dtype) !== l.dtype)
     return refuse('reduction-of-contraction', `a fold in ${l.dtype} has no partial results`)
+  if (!l.axes.every((t) => [role.batch, role.rows, role.columns].some((axes) => axes.includes(t))))
+    return refuse('reduction-of-contraction', 'a fold beside a chain of products has an axis that no product has')
   const combiner = op.kind === 'reduce' ? (op.combiner as keyof typeof combinerOp) : 'sum'
   const needs = ancestorsOf(operandsOf(op), lets)
   if (![...needs].some((id) => folded.has(id))) return { ok: true, fold: { let: l, combiner, streamed: undefined } }

@@ -1,0 +1,37 @@
+/** Running a graph everywhere that a test can: the interpreter of kernels and WebAssembly, against the reference. */
+import { expect } from 'vitest'
+import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
+import { compileGraph } from '../../src/compile/index.ts'
+import type { Graph } from '../../src/graph/node.ts'
+import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
+import type { Machine } from '../../src/target/machine.ts'
+import type { HostArray } from '../../src/types/host.ts'
+import { sizeOf } from '../../src/types/shape.ts'
+import { at } from '../compile/support.ts'
+import { dataOf, expectAlike } from './alike.ts'
+import { interpretProgram } from './interpretProgram.ts'
+
+const backend = createWasmBackend({ threads: 1 })
+
+/** Compiles and runs a graph in the interpreter and in WebAssembly; both agree with the reference, and a second run with the first. */
+export function runGraph(graph: Graph, seed: number, target: Machine): ReturnType<typeof compileGraph> {
+  const compiled = compileGraph(graph, { mode: 'fast', target, verify: true })
+  const inputs = dataOf(graph, seed)
+  const want = evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray)
+  expectAlike(interpretProgram(compiled.program, inputs, 'dtype', graph.outputs), want, graph, 'interpreted')
+  const executable = backend.prepare(compiled.program)
+  const bound = inputs.map((data) => {
+    const b = backend.alloc(data.byteLength)
+    backend.write(b, data)
+    return b
+  })
+  const once = (): HostArray[] =>
+    executable
+      .run(bound)
+      .map((b, i) => backend.readSync(b, at(graph.outputs, i).dtype, sizeOf(at(graph.outputs, i).shape)))
+  const got = once()
+  expectAlike(got, want, graph, 'in WebAssembly')
+  expect(once()).toEqual(got)
+  executable.dispose()
+  return compiled
+}
