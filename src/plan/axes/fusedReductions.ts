@@ -53,7 +53,12 @@ export function columnTarget(target: Machine, batch: number, rows: number, colum
   return fewColumns === undefined || columns <= n || 2 * programs >= target.minPrograms ? n : fewColumns
 }
 
-export function fusedReductionsOf(a: Analysis, matrix: MatrixRole): FusedReductions | Refused {
+/** What becomes of the folds beside a product; `isHeld`: a program holds all of an axis of its results. */
+export function fusedReductionsOf(
+  a: Analysis,
+  matrix: MatrixRole,
+  isHeld: (axis: string) => boolean,
+): FusedReductions | Refused {
   const { target, extents, lets } = a
   const dot = lets.get(matrix.id)
   const operands = dot === undefined ? new Set<ValueId>() : ancestorsOf(operandsOf(dot.op), lets)
@@ -85,7 +90,7 @@ export function fusedReductionsOf(a: Analysis, matrix: MatrixRole): FusedReducti
     }
     if (!axes.every((x) => results.has(x)))
       return refuse(code, 'the reduction does not run over rows and columns of the product')
-    if (op.axes.every((x) => resident.has(x)) || follows(l, split, lets)) continue
+    if (op.axes.every((x) => resident.has(x) && isHeld(x)) || follows(l, split, lets)) continue
     if (!whole) return refuse(code, `${op.combiner} of ${l.dtype} has no partial results`)
     if (ordered) return refuse('strict-order', 'the sum would be taken block by block of the result')
     split.add(l.id)

@@ -23,7 +23,7 @@ export function productsIn({ body, target, lets, extents, folds }: Analysis): Ma
 /** The roles around a matrix product, or why no kernel holds it with what is beside it. */
 export function productRoles(a: Analysis, product: MatrixRole): { readonly ok: true; readonly roles: Roles } | Refused {
   const { body, target, lets, extents, row, reduced, parallel } = a
-  const beside = fusedReductionsOf(a, product)
+  const beside = fusedReductionsOf(a, product, heldBy(a, product))
   if (!beside.ok) return beside
   const { riding, split } = beside
   const stages = stagesOf(body, partialsBeside(a, product, split))
@@ -40,6 +40,18 @@ export function productRoles(a: Analysis, product: MatrixRole): { readonly ok: t
   const cut = cutDepth(a, matrix)
   if (cut !== undefined) return { ok: true, roles: { ...roles, ...cut, splitBy: 'result-blocks' } }
   return { ok: true, roles: { ...roles, matrix, stages, splitBy: split.size > 0 ? 'result-blocks' : undefined } }
+}
+
+/** Whether a program of a product holds all of an axis of its results: one block has it whole. */
+function heldBy(a: Analysis, product: MatrixRole): (axis: string) => boolean {
+  let held: Set<string> | undefined
+  return (axis) => {
+    if (held === undefined) {
+      const { rows, columns } = matrixBlocks(a.body, product, a.extents, a.target)
+      held = new Set([...rows, ...columns].flatMap((b) => (b.block >= (a.extents.get(b.axis) ?? 1) ? [b.axis] : [])))
+    }
+    return held.has(axis)
+  }
 }
 
 /** What the reductions leave that are cut at the blocks of a product's results. */

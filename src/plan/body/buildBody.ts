@@ -1,7 +1,6 @@
 /** Building a region's body: its results bound to axes, every node evaluated, axes split until the index maps are affine. */
 
 import * as ix from '../../affine/expr.ts'
-import { InternalError } from '../../diagnostics/errors.ts'
 import type { Node } from '../../graph/node.ts'
 import { familyOf } from '../../graph/table.ts'
 import { foldAxes } from '../../kernel/folds.ts'
@@ -24,7 +23,7 @@ interface RootDim {
 /** Stores of one result at most. */
 const mostPieces = 8
 
-/** Attempts at one body: each is told by the one before how a dimension is to be bound. */
+/** Attempts at one body: each is told by the one before how a dimension is to be bound. Recursions of many levels would take more. */
 const mostAttempts = 64
 
 interface Attempt {
@@ -262,7 +261,8 @@ export function buildBody(
       rebind(bindings, tiles.rebind)
     }
   }
-  throw new InternalError('binding of axes does not end')
+  const why = `the axes of a kernel would be bound anew more than ${mostAttempts} times`
+  return { ...refuse('regrouped-axes', why), branches: false, ties: false, overhangs: false }
 }
 
 /** Notes what an attempt found. */
