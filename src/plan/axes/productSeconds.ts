@@ -49,14 +49,15 @@ export function productWork(
           side.map((b) => b.axis),
         )
       : programsOf(side, extents) * side.reduce((n, b) => n * b.block, 1)
+  const steps = Math.ceil(programsOf(depth, extents) / parts)
   const flops = 2 * batch * points(rows) * points(columns) * pointsOf(extents, matrix.k)
   return {
     programs: parts * batch * programsOf([...rows, ...columns], extents),
     computing: flops / productRate(body, matrix.id, target) + gathering,
     gathering,
-    steps: Math.ceil(programsOf(depth, extents) / parts),
+    steps,
     stepSeconds: (blocks.isDeep ? target.dotBlock.deep?.stepSeconds : target.dotBlock.stepSeconds) ?? 0,
-    atOnce: programsAtOnce(body, matrix, blocks, target),
+    atOnce: programsAtOnce(body, matrix, blocks, steps, target),
     stepOf: (axis) => depth.find((d) => d.axis === axis)?.block ?? 1,
   }
 }
@@ -72,6 +73,7 @@ function programsAtOnce(
   body: Body,
   matrix: MatrixRole,
   { rows, columns, depth }: MatrixBlocks,
+  steps: number,
   { simt, dotBlock, programShare }: Machine,
 ): number {
   const lets = new Map(body.lets.map((l) => [l.id, l]))
@@ -83,7 +85,7 @@ function programsAtOnce(
   if (a?.op.kind !== 'load' || b?.op.kind !== 'load') return unknown
   const points = (blocks: readonly Blocked[]): number => blocks.reduce((n, x) => n * x.block, 1)
   const step = (points(rows) + points(columns)) * (points(depth) * dtypeBytes(a.dtype) + rowGap)
-  const each = ringSlots(1) * step + reservedBytes
+  const each = Math.min(ringSlots(1), steps) * step + reservedBytes
   return Math.max(1, Math.floor((simt.maxSharedBytes + reservedBytes) / each)) / programShare.computing
 }
 

@@ -289,6 +289,23 @@ export function storeGroup(
     out.push({ k: 'vstore', param: p.name, index: at, bits, values })
     return
   }
+  const words = packedWords(p, values, pair)
+  if (n * bits >= 32) {
+    out.push({ k: 'vstore', param: p.name, index: at, bits, values: words })
+    return
+  }
+  const [word = uint(0)] = words
+  if (point.scope.unit.dialect.bytes && p.format !== 'plain' && n * bits === 8) {
+    out.push({ k: 'store', param: p.name, index: bin('>>', at, uint(Math.log2(8 / bits))), value: word })
+    return
+  }
+  out.push(replaceBits(p.name, at, bits, n * bits, word))
+}
+
+/** Words of elements narrower than one; what is less is in the lowest bits. */
+export function packedWords(p: KernelParam, values: readonly Ex[], pair: string): Ex[] {
+  const bits = elementBits(p)
+  const n = values.length
   const words: Ex[] = []
   const each = Math.min(n, 32 / bits)
   for (let w = 0; w < n; w += each) {
@@ -306,16 +323,7 @@ export function storeGroup(
     }
     words.push(word)
   }
-  if (n * bits >= 32) {
-    out.push({ k: 'vstore', param: p.name, index: at, bits, values: words })
-    return
-  }
-  const [word = uint(0)] = words
-  if (point.scope.unit.dialect.bytes && p.format !== 'plain' && n * bits === 8) {
-    out.push({ k: 'store', param: p.name, index: bin('>>', at, uint(Math.log2(8 / bits))), value: word })
-    return
-  }
-  out.push(replaceBits(p.name, at, bits, n * bits, word))
+  return words
 }
 
 /** The parameter and the position of a load at a point. */

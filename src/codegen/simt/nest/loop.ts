@@ -173,9 +173,12 @@ function openOperands(
     out.push(...unit.halfway)
     body.push(...awaitHalfway(unit))
   } else body.push(...copiesThere, { k: 'barrier' })
-  body.push({ k: 'let', name: laterName, value: slot(early) }, { k: 'let', name: nowName, value: slot(0) })
   const next: Block = []
-  begin(add(start, int(early * s.block)), later, next)
+  if (early < slots) {
+    body.push({ k: 'let', name: laterName, value: slot(early) })
+    begin(add(start, int(early * s.block)), later, next)
+  } else next.push({ k: 'call', fn: 'copy_commit', args: [] })
+  body.push({ k: 'let', name: nowName, value: slot(0) })
   if (during !== undefined) unit.meanwhile.set(during, next)
   else body.push(...next)
   for (const a of aheads) unit.aheads.set(a.stage.id, a)

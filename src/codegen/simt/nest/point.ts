@@ -76,8 +76,9 @@ export class Point {
         invariant(this.isUnderLayout(h), `${h.registers.name} lies under another layout`)
         return registerAt(h.registers, registerIndex(h.layout, h.axes, this.lanes))
       case 'cells': {
-        const lane = this.lanes.get(h.axis)?.lane ?? int(0)
-        const at = registerIndex(h.layout, h.axes, new Map([...this.lanes, [h.axis, { rep: h.rep, lane }]]))
+        const { rep, lane } = this.lanes.get(h.axis) ?? { rep: int(0), lane: int(0) }
+        const place = { rep: add(h.rep, rep), lane }
+        const at = registerIndex(h.layout, h.axes, new Map([...this.lanes, [h.axis, place]]))
         return shared(h.array, add(mul(at, int(h.layout.threads)), tid))
       }
       case 'shared':

@@ -37,17 +37,20 @@ export function emitRolled(scope: Scope, { axis, layout, kept, nests }: RolledEn
   const first = scope.bases.get(axis)
   invariant(first !== undefined, `axis ${axis} is at no definite chunk`)
   const base = unit.name(`${axis}0`)
-  body.push({ k: 'let', name: base, value: add(first, mul(at, int(spanOf({ ...layout.axis(axis), reps: 1 })))) })
+  body.push({ k: 'let', name: base, value: add(first, mul(at, int(spanOf(layout.axis(axis))))) })
+  const firstRepeat = mul(at, int(layout.axis(axis).reps))
   const inner = scope.child({ layout, bases: new Map([...scope.bases, [axis, v(first.type, base)]]) })
   for (const [id, h] of scope.held) {
     const array = cells.get(id)
     if (h.kind !== 'registers' || h.layout !== scope.layout) continue
     const axes = part.axesOf(id)
     const moved: Held =
-      array === undefined ? { ...h, layout } : { kind: 'cells', array, layout: h.layout, axes: h.axes, axis, rep: at }
+      array === undefined
+        ? { ...h, layout }
+        : { kind: 'cells', array, layout: h.layout, axes: h.axes, axis, rep: firstRepeat }
     if (array !== undefined || !axes.includes(axis)) inner.held.set(id, moved)
   }
   for (const nest of nests) emit(inner, nest, body)
-  const repeats = int(scope.layout.axis(axis).reps)
-  out.push({ k: 'for', name: counter, from: int(0), to: repeats, step: 1, unroll: false, storesApart: true, body })
+  const rounds = int(layout.axis(axis).chunks)
+  out.push({ k: 'for', name: counter, from: int(0), to: rounds, step: 1, unroll: false, storesApart: true, body })
 }

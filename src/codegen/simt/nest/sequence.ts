@@ -20,6 +20,7 @@ import { fillFragments, openFragments } from '../matmul/fragments.ts'
 import { awaitProduct, multiplyTiles } from '../matmul/multiply.ts'
 import { fillVectors, multiplyVectors } from '../matmul/multiplyVectors.ts'
 import { readAhead } from '../memory/earlyLoads.ts'
+import { storeExchanged } from '../memory/exchanged.ts'
 import { loadElement, loadGroups, otherOf, storeGroups, storeMerged, storeOne } from '../memory/memory.ts'
 import { readWords } from '../memory/prefetch.ts'
 import { fillHalf, fillPoint, openTile } from '../memory/stage.ts'
@@ -192,11 +193,12 @@ function emitStep({ work }: PointStep, p: Point, out: Block, to: Registers | und
       return undefined
     }
     case 'store': {
-      const { store: s, group, merges, isCoarse } = work
+      const { store: s, group, lanes, merges, isCoarse } = work
       const axes = part.storeAxes(s)
       const { combiner } = s
       const { dtype } = scope.unit.param(s.param)
-      if (group !== undefined) storeGroups(p, s, axes, group, isCoarse, out)
+      if (group !== undefined && lanes > 1) storeExchanged(p, s, axes, group, lanes, isCoarse, out)
+      else if (group !== undefined) storeGroups(p, s, axes, group, isCoarse, out)
       else if (!merges || combiner === undefined) storeOne(p, s, axes, true, out)
       else storeMerged(p, s, axes, (old, x) => roundTo(dtype, mergeEx(combiner, dtype, old, x)), out)
       return undefined

@@ -55,6 +55,28 @@ export function groupOf(at: Where, access: Access, axes: readonly string[]): Gro
   return undefined
 }
 
+/** Bits of one store of a thread, and those of a group of which the lanes of a fragment write half a sector of memory. */
+const [storeBits, narrowBits] = [128, 32]
+
+/**
+ * Lanes that put a store's groups together, where neighbouring threads hold neighbouring narrow groups of each repeat: they exchange what they hold of as
+ * many repeats, so that each writes the groups of one repeat side by side. One where they do not.
+ */
+export function exchangingLanes(at: Place, access: Access, { axis, n }: Group): number {
+  const { part, layout, setting } = at
+  const { laneBits } = setting.machine
+  const p = at.param(access.param)
+  const { vec, reps, bits, pairAbove } = layout.axis(axis)
+  if (n * elementBits(p) !== narrowBits || vec !== n || pairAbove !== undefined || access.maskValue !== undefined)
+    return 1
+  const lanes = storeBits / narrowBits
+  const isNear = bits.length >= Math.log2(lanes) && bits.slice(0, Math.log2(lanes)).every((b, i) => b === i)
+  if (!isNear || reps % lanes !== 0 || laneBits === 0 || layout.threads < 2 ** laneBits) return 1
+  const run = n * lanes
+  const isRun = isSideBySide(part, flatIndex(access.index, p.shape), access.mask, axis, run) && isWhole(at, axis, run)
+  return isRun ? lanes : 1
+}
+
 /** The widest group of a load whose elements repeat along one of some axes: those of weights in few bits, and their scales. */
 export function repeatedGroupOf(at: Where, access: Access, axes: readonly string[]): Group | undefined {
   const { part, layout } = at

@@ -1,11 +1,12 @@
 /**
  * Sums and products that a loop carries, in fast mode (src/kernel/carried.ts): their totals are seldom touched, and stand in the
- * threads' own cells of shared memory where there is room.
+ * threads' own cells of shared memory where there is room, and they do not take that of a second block of threads.
  */
 import { closesOf, type FoldedCarry, foldedCarries } from '../../../kernel/carried.ts'
 import type { Carry, LoopStmt } from '../../../kernel/ir.ts'
 import type { Levels } from '../../../scalar/summation.ts'
 import type { Place } from '../access/place.ts'
+import { takesSecondBlock } from '../access/secondBlock.ts'
 import type { Part } from '../part/part.ts'
 import { registerType } from '../storage/registerType.ts'
 
@@ -28,10 +29,12 @@ const splitCarries = (part: Part, { carries }: LoopStmt): FoldedCarry[] =>
     return product?.split === true && op?.kind === 'dot' && op.acc === carry.param ? [{ carry, combiner: 'sum' }] : []
   })
 
-export function carriedTotalsOf({ part, setting, shared, layout }: Place, s: LoopStmt): CarriedTotals[] {
+export function carriedTotalsOf(at: Place, s: LoopStmt): CarriedTotals[] {
+  const { part, setting, shared, layout } = at
   const closes = setting.mode === 'fast' ? closesOf(s, part.axis(s.axis).extent, (id) => part.lets.get(id)?.op) : []
   if (closes.length === 0) return []
   return [...foldedCarries(s), ...splitCarries(part, s)].map(({ carry, combiner }) => {
+    const product = part.products.get(carry.next)
     const length = layout.spread(part.axesOf(carry.param)).reduce((n, a) => n * a.vec * a.reps, 1)
     // The tiles of a chain's products are placed later, in what room there is.
     const cells = closes.map(() => {
@@ -39,6 +42,7 @@ export function carriedTotalsOf({ part, setting, shared, layout }: Place, s: Loo
       const bytes = shared.bytesWith(array)
       if (bytes + reserved > setting.machine.maxSharedBytes || setting.cluster > 1 || part.vectorChain !== undefined)
         return 'registers'
+      if (product !== undefined && takesSecondBlock(at, product, array)) return 'registers'
       shared.share(array)
       return 'shared'
     })

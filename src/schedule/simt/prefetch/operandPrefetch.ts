@@ -6,17 +6,19 @@
 
 import { axesOf } from '../../../affine/expr.ts'
 import { startOf } from '../../../kernel/axes.ts'
-import { gridSize, type LetStmt, type LoopStmt, type ValueId } from '../../../kernel/ir.ts'
+import type { LetStmt, LoopStmt, ValueId } from '../../../kernel/ir.ts'
 import { allStmts } from '../../../kernel/walk.ts'
 import { dtypeBytes } from '../../../types/dtype.ts'
 import { type Access, groupOf } from '../access/access.ts'
 import type { LoadPlan } from '../access/loadPlan.ts'
 import { copiesArray, copyPlanOf, isPlaced, threadBytes } from '../access/loads.ts'
 import type { LoadedEarly, Place } from '../access/place.ts'
+import { blocksOf, groupThreads, isMany, isSplitByOneGroup, reservedBytes } from '../access/secondBlock.ts'
 import { productTile, splitTiles, tileArray } from '../access/tiles.ts'
 import { ringSlots } from '../layout/launchShape.ts'
 import type { Layout } from '../layout/layout.ts'
 import { copiedLayout, fragmentLayout, stageLayout } from '../layout/partLayout.ts'
+import type { Part } from '../part/part.ts'
 import type { Product } from '../part/product.ts'
 import { type CopiedStage, sameCopies } from './copiedStages.ts'
 
@@ -28,7 +30,7 @@ export interface AheadStage extends LoadedEarly {
 /** Rings of a loop: `slots` tiles, or copies of what threads will read. */
 export interface OperandPrefetch {
   readonly slots: number
-  /** Blocks that are on their way while one is computed. */
+  /** Blocks that are on their way while one is computed; as many as slots where those are all. */
   readonly early: number
   /**
    * Threads say halfway through a block that they are through with the one before and that what they copied of the next is there; they begin the next when all
@@ -88,29 +90,31 @@ export function operandPrefetchOf(at: Place, s: LoopStmt, before: readonly LetSt
   const fits = (slots: number): boolean => once + slots * each <= room
   if (ahead.length > 0 && !fits(2)) return undefined
   const longest = [most, most - 1].find((n) => n > 2 && fits(n)) ?? 2
-  const slots = leavesRoom(at, [...copied, ...ahead], tileBytes) ? 2 : longest
+  // A loop of as few blocks as there are slots begins with all of them on their way.
+  const blocks = halfway ? Number.POSITIVE_INFINITY : mostBlocks(part, s)
+  const slots = Math.min(leavesRoom(at, [...copied, ...ahead], tileBytes) ? 2 : longest, blocks)
   const meetsHalfway = halfway && slots === most
   for (const c of copied) at.shared.share(tileArray(c.tile, slots))
   if (meetsHalfway) at.shared.slots('u64', 1, '_halfway')
   for (const a of ahead) for (const x of a.loads) at.shared.share(copiesArray(x, a.layout, slots))
   const [product, ...others] = new Set(stages.flatMap((l) => part.productOn(l.id) ?? []))
   const during = product?.groups !== undefined && others.length === 0 ? product.dot : undefined
-  const early = slots - (meetsHalfway ? 2 : 1)
+  const early = slots === blocks ? blocks : slots - (meetsHalfway ? 2 : 1)
   const inGroups = product?.groups !== undefined && product.split !== true
   return { slots, early, meetsHalfway, copied, ahead, inGroups, during }
 }
+
+/** Most blocks that a loop goes over, as far as that is known, and two at least. */
+const mostBlocks = (part: Part, { axis, block, from, to }: LoopStmt): number =>
+  from === undefined && to === undefined
+    ? Math.max(2, Math.ceil(part.axis(axis).extent / block))
+    : Number.POSITIVE_INFINITY
 
 /** Whether several groups of warps have much to do between the products of a loop that only copies its operands. */
 function halfwayOf({ part, layout }: Place, ahead: readonly AheadStage[]): boolean {
   const inGroups = part.chain?.tiles.every((p) => p.groups !== undefined) === true
   return inGroups && ahead.length === 0 && layout.threads > groupThreads
 }
-
-/** Bytes of shared memory that a device takes for itself for each block. */
-const reservedBytes = 1 << 10
-
-/** Threads of one group of warps: each scheduler has one warp of them. */
-const groupThreads = 128
 
 /**
  * Whether a ring of two leaves room on a multiprocessor for a second block where a longer one does not, and there are programs for it: of products whose
@@ -121,11 +125,10 @@ function leavesRoom(
   stages: readonly (CopiedStage | AheadStage)[],
   tileBytes: (l: LetStmt) => number,
 ): boolean {
-  const { part, setting, layout } = at
+  const { setting, part, layout } = at
   const [product, other] = new Set(stages.flatMap((s) => part.productOn(s.let.id) ?? []))
-  if (product === undefined || other !== undefined || gridSize(part.part) <= (setting.machine.multiprocessors ?? 1))
-    return false
-  const isOneGroup = product.groups !== undefined && layout.threads === groupThreads && product.split === true
+  if (product === undefined || other !== undefined || !isMany(at)) return false
+  const isOneGroup = isSplitByOneGroup(layout, product)
   if (!isOneGroup && product.warpsOfDepth === undefined) return false
   const each = stages.reduce(
     (n, s) => n + ('tile' in s ? 2 * s.tile.length : threadBytes(s.loads) * s.layout.threads),
@@ -137,8 +140,7 @@ function leavesRoom(
     ? 2 * splitTiles(product).length
     : 4 * product.rowSize * product.columnSize * (product.warpsOfDepth ?? 1)
   const once = tiles + beside
-  const blocks = (slots: number): number =>
-    Math.floor((setting.machine.maxSharedBytes + reservedBytes) / (once + slots * each + reservedBytes))
+  const blocks = (slots: number): number => blocksOf(once + slots * each, setting.machine)
   return blocks(ringSlots(setting.together)) < 2 && blocks(2) >= 2
 }
 

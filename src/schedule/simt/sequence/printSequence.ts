@@ -29,8 +29,9 @@ function printEntry(part: Part, layout: Layout, e: Entry): string[] {
     case 'nest':
       return [printNest(e)]
     case 'rolled': {
-      const { reps } = layout.axis(e.axis)
-      const head = `loop over ${reps} repeats of ${e.axis}: ${ids(e.kept.map((id) => ({ id })))} in own cells of shared memory`
+      const { chunks, reps } = e.layout.axis(e.axis)
+      const rounds = reps === 1 ? `${chunks} repeats` : `${chunks} times ${reps} repeats`
+      const head = `loop over ${rounds} of ${e.axis}: ${ids(e.kept.map((id) => ({ id })))} in own cells of shared memory`
       return [head, ...inside(e.nests.map(printNest))]
     }
     case 'close':
@@ -68,6 +69,10 @@ function printNest({ steps, arrays, seldom, usual }: NestEntry): string {
 }
 
 const sideBySide = (group: Group | undefined): string => (group === undefined ? '' : ` (${group.n} at a time)`)
+const storedTogether = ({ group, lanes }: Extract<PointStep['work'], { kind: 'store' }>): string =>
+  group === undefined || lanes === 1
+    ? sideBySide(group)
+    : ` (${group.n * lanes} at a time, put together among ${lanes} lanes)`
 const stores = (all: readonly StoreStmt[]): string => [...new Set(all.map((s) => s.param))].join(', ')
 
 function printLoad(param: string, form: LoadForm): string {
@@ -115,7 +120,7 @@ function printStep({ work }: PointStep): string {
     case 'moments':
       return `moments of %${work.let.id}`
     case 'store':
-      return `${work.merges ? 'merge into' : 'store'} ${work.store.param}${sideBySide(work.group)}`
+      return `${work.merges ? 'merge into' : 'store'} ${work.store.param}${storedTogether(work)}`
     case 'interleave':
       return `store ${stores(work.stores)} (${work.strided.stride} interleaved)`
     case 'fill':

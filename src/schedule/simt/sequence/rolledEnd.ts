@@ -33,12 +33,15 @@ export function rollEnd(
   const nests = entries.slice(first).flatMap((e) => (e.kind === 'nest' ? [e] : []))
   // Memory of fixed places has none to lend.
   if (part.products.size === 0 || nests.length === 0 || sharedBytes <= machine.staticSharedBytes) return body
-  if (nests.reduce((n, e) => n + writtenOut(part, e, machine), 0) <= mostWrittenOut) return body
+  const all = nests.reduce((n, e) => n + writtenOut(part, e, machine), 0)
+  if (all <= mostWrittenOut) return body
   const repeated = [...layout.axes.values()].filter(
     (a) => a.reps >= fewestRepeats && a.chunks === 1 && a.pairAbove === undefined,
   )
-  for (const { name } of repeated.sort((p, q) => q.reps - p.reps)) {
-    const rolled = rolledAlong(part, layout, held, nests, name)
+  for (const { name, reps } of repeated.sort((p, q) => q.reps - p.reps)) {
+    const lanes = Math.max(1, ...nests.flatMap((e) => e.steps.map((s) => exchangedAlong(s, name))))
+    const each = (all * lanes) / reps <= mostWrittenOut ? lanes : 1
+    const rolled = rolledAlong(part, layout, held, nests, name, each)
     if (rolled === undefined || bytesOfCells(part, layout, rolled) > sharedBytes) continue
     const before = nests.filter((e) => !isAlong(e, name))
     return { ...body, entries: [...entries.slice(0, first), ...before, rolled] }
@@ -63,8 +66,13 @@ const isPlain = ({ steps, seldom, usual }: NestEntry): boolean =>
     return work.kind === 'value' && work.let.op.kind !== 'at'
   })
 
+/** Repeats of an axis that lanes exchange in a step. */
+const exchangedAlong = ({ work }: PointStep, axis: string): number =>
+  work.kind === 'store' && work.group?.axis === axis ? work.lanes : 1
+
 const isAlong = ({ steps }: NestEntry, axis: string): boolean =>
-  steps[0]?.loops.some((l) => l.axis === axis && l.over === 'rep') === true
+  steps[0]?.loops.some((l) => l.axis === axis && l.over === 'rep') === true ||
+  steps.some((s) => exchangedAlong(s, axis) > 1)
 
 /** Additions that a nest's code is worth, written out. */
 function writtenOut(part: Part, { steps }: NestEntry, { prices }: SimtMachine): number {
@@ -86,13 +94,14 @@ const readsOf = ({ work }: PointStep): readonly ValueId[] =>
       ? operandsOf(work.let.op)
       : []
 
-/** The nests along an axis as a loop over its repeats; undefined where those before it would need what they compute, or they read tiles. */
+/** The nests along an axis as a loop over its repeats, `each` at a time; undefined where those before it would need what they compute, or they read tiles. */
 function rolledAlong(
   part: Part,
   layout: Layout,
   held: ReadonlyMap<ValueId, HeldAs>,
   nests: readonly NestEntry[],
   axis: string,
+  each: number,
 ): RolledEntry | undefined {
   const along = nests.filter((e) => isAlong(e, axis))
   const inside = new Set(along.flatMap((e) => e.steps.flatMap((s) => s.gives ?? [])))
@@ -103,16 +112,20 @@ function rolledAlong(
   if ([...outside].some((id) => held.get(id)?.kind === 'shared')) return undefined
   const kept = [...outside].filter((id) => held.get(id)?.kind === 'registers' && part.axesOf(id).includes(axis))
   const a = layout.axis(axis)
-  const chunked = new Layout(new Map([...layout.axes, [axis, { ...a, chunks: a.reps, reps: 1 }]]), layout.threads)
-  const without = (s: PointStep): PointStep => ({
+  const rounds = { ...a, chunks: a.reps / each, reps: each }
+  const chunked = new Layout(new Map([...layout.axes, [axis, rounds]]), layout.threads)
+  const inRound = (s: PointStep): PointStep => ({
     ...s,
-    loops: s.loops.filter((l) => l.axis !== axis || l.over !== 'rep'),
+    ...(s.work.kind === 'store' && exchangedAlong(s, axis) > each ? { work: { ...s.work, lanes: 1 } } : {}),
+    loops: s.loops.flatMap((l) =>
+      l.axis !== axis || l.over !== 'rep' ? [l] : each === 1 ? [] : [{ ...l, count: each }],
+    ),
   })
   return {
     kind: 'rolled',
     axis,
     layout: chunked,
     kept,
-    nests: along.map((e) => ({ ...e, steps: e.steps.map(without) })),
+    nests: along.map((e) => ({ ...e, steps: e.steps.map(inRound) })),
   }
 }

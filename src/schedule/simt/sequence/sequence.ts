@@ -56,11 +56,15 @@ export type PointWork =
   | { readonly kind: 'random'; readonly let: LetStmt; readonly group: CallGroup }
   | { readonly kind: 'fold'; readonly let: LetStmt }
   | { readonly kind: 'count' | 'moments'; readonly let: LetStmt; readonly stream: StreamPlan }
-  /** `isCoarse`: of such values it is open in which direction ties of their rounding go. */
+  /**
+   * `isCoarse`: of such values it is open in which direction ties of their rounding go. `lanes`: neighbouring ones that exchange their groups of as many
+   * repeats of the group's axis, all of which the step goes over (`exchangingLanes`).
+   */
   | {
       readonly kind: 'store'
       readonly store: StoreStmt
       readonly group: Group | undefined
+      readonly lanes: number
       readonly merges: boolean
       readonly isCoarse: boolean
     }
@@ -213,7 +217,7 @@ export interface WalkEntry {
   readonly tail: Sequence | undefined
 }
 
-/** Nests as a loop over an axis' repeats, which are chunks inside. */
+/** Nests as a loop over an axis' repeats, or several of them at a time, which are chunks inside. */
 export interface RolledEntry {
   readonly kind: 'rolled'
   readonly axis: string

@@ -8,7 +8,7 @@ import { foldAxes } from '../../../kernel/folds.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type StoreStmt, type ValueId } from '../../../kernel/ir.ts'
 import { isPosition } from '../../../kernel/positions.ts'
 import { allStmts } from '../../../kernel/walk.ts'
-import { callGroupOf, Gaps, groupOf, repeatedGroupOf, stridedOf } from '../access/access.ts'
+import { callGroupOf, exchangingLanes, Gaps, groupOf, repeatedGroupOf, stridedOf } from '../access/access.ts'
 import type { Place } from '../access/place.ts'
 import { filledFrom, filledTogether, splitTiles, type TilePlan, tileArray } from '../access/tiles.ts'
 import { countedAxes, foldPlanOf, isBatched, termsOf } from '../fold/folds.ts'
@@ -294,10 +294,13 @@ class ListPlan {
       this.points({ work, loops: this.loops(axes, strided.axis), needs, after: [], rank: 3, name: 'store' })
       return
     }
+    const lanes = group === undefined ? 1 : exchangingLanes(place, s, group)
     const loops = this.loops(axes, group?.axis)
     const isCoarse = isCoarseStore(place.part, place.phase, s)
-    const work = { kind: 'store', store: s, group, merges: false, isCoarse } as const
-    this.points({ work, loops, needs: operands, after: [], rank: 3, name: 'store' })
+    const work = { kind: 'store', store: s, group, lanes, merges: false, isCoarse } as const
+    // All lanes take part, so no condition that varies among them stands around it.
+    const apart = lanes === 1 ? { loops } : { loops: loops.filter((l) => l.axis !== group?.axis), like: 'exchanged' }
+    this.points({ work, needs: operands, after: [], rank: 3, name: 'store', ...apart })
   }
 
   private addOrdered(s: StoreStmt): void {
@@ -312,6 +315,7 @@ class ListPlan {
       kind: 'store',
       store: s,
       group: undefined,
+      lanes: 1,
       merges: s.combiner !== undefined,
       isCoarse: false,
     } as const

@@ -56,9 +56,9 @@ export class SharedMemory {
     return placeShared(this.arrays).bytes
   }
 
-  /** The bytes with one more array. */
-  bytesWith(array: SharedArrayPlan): number {
-    return placeShared([...this.arrays, array]).bytes
+  /** The bytes with more arrays. */
+  bytesWith(...more: readonly SharedArrayPlan[]): number {
+    return placeShared([...this.arrays, ...more]).bytes
   }
 
   /** The bytes of what is no slots. */
