@@ -7,6 +7,7 @@ import { lowerGroup } from '../lower/lowerGroup.ts'
 import { packBits } from '../lower/packed.ts'
 import { lowerScatter } from '../lower/scatter.ts'
 import { lowerUnion } from '../lower/union.ts'
+import { copiesTarget } from '../plan/body/reads.ts'
 import { scatterBody } from '../plan/body/scatterBody.ts'
 import { type BoundaryGroup, type KernelGroup, membersOf, type PlannedGroup } from '../plan/plan.ts'
 import type { Machine } from '../target/machine.ts'
@@ -74,7 +75,8 @@ function isWithoutSteps(a: Assembly, group: KernelGroup, number: number): boolea
 function addTarget(a: Assembly, node: NodeOf<'scatter'>): boolean {
   const [x, updates] = node.inputs
   invariant(x !== undefined && updates !== undefined, 'scatter without inputs')
-  a.steps.push({ kind: 'copy', from: a.of(x), to: a.of(node) })
+  if (copiesTarget(node)) a.steps.push({ kind: 'copy', from: a.of(x), to: a.of(node) })
+  else a.of(node)
   return sizeOf(updates.shape) > 0 && sizeOf(x.shape) > 0
 }
 

@@ -12,7 +12,7 @@ import { type DType, dtypeBits, dtypeClass, isFloat, positionDType, unsignedOf }
 import { normaliseAxis, showShape, sizeOf } from '../types/shape.ts'
 import { broadcastTo, expandDims, reshape } from './broadcast.ts'
 import { customNodes, loopNodes } from './control.ts'
-import { add, binary, bitcast, cast, compare, logicalAnd, logicalOr, unary, where } from './elementwise.ts'
+import { add, binary, bitcast, cast, compare, logicalAnd, logicalOr, mul, unary, where } from './elementwise.ts'
 import { takeAlongAxis } from './indexing.ts'
 import { reduceMin, scan, sum } from './reduce.ts'
 import { constant, full, iota, zeros } from './source.ts'
@@ -72,23 +72,26 @@ const mostRanked = 128
 
 /** Elements of a block, whose digits are counted in bytes: four counters in a word. */
 const blockLength = 128
-const digitBits = 2
+const digitBits = 4
+const digits = 2 ** digitBits
 
-/** The place of every element of rows [rows, blocks * length] when they are sorted by two bits of their keys, in their order where these are equal. */
+/** The place of every element of rows [rows, blocks * length] when they are sorted by a digit of their keys, in their order where these are equal. */
 function placesByDigit(keys: Node, shift: Node, blocks: number, length: number): Node {
   const [rows = 0, n = 0] = keys.shape
-  const digit = reshape(cast(binary('and', binary('shr', keys, shift), 3), 'u32'), [rows, blocks, length])
-  const byte = binary('shl', digit, 3)
-  const counted = binary('shl', full(digit.shape, 1, 'u32'), byte)
-  const before = scan('sum', counted, 2, { exclusive: true })
-  const inBlock = sum(counted, 2)
+  const digit = reshape(cast(binary('and', binary('shr', keys, shift), digits - 1), 'u32'), [rows, blocks, length])
+  const byte = binary('shl', binary('and', digit, 3), 3)
+  const isIn = compare('eq', expandDims(binary('shr', digit, 2), 1), iota([1, digits / 4, 1, 1], 1, 'u32'))
+  const one = expandDims(binary('shl', full(digit.shape, 1, 'u32'), byte), 1)
+  const words = where(isIn, one, 0)
   const dtype = positionDType({ lo: 0, hi: n })
-  const counters = [0, 8, 16, 24].map((at) => cast(binary('and', binary('shr', inBlock, at), 255), dtype))
-  const starts = scan('sum', reshape(stack(counters, 1), [rows, 4 * blocks]), 1, { exclusive: true })
-  const start = (d: number): Node => reshape(sliceAxis(starts, 1, d * blocks, (d + 1) * blocks), [rows, blocks, 1])
-  const own = [1, 2, 3].reduce((s, d) => where(compare('eq', digit, d), start(d), s), start(0))
-  const rank = cast(binary('and', binary('shr', before, byte), 255), dtype)
-  return reshape(add(rank, broadcastTo(own, digit.shape)), [rows, n])
+  const counter = (packed: Node, at: Node): Node => cast(binary('and', binary('shr', packed, at), 255), dtype)
+  const inBlock = expandDims(sum(words, 3), 2)
+  const counters = counter(inBlock, binary('shl', iota([1, 1, 4, 1], 2, 'u32'), 3))
+  const starts = scan('sum', reshape(counters, [rows, digits * blocks]), 1, { exclusive: true })
+  const before = sum(where(isIn, scan('sum', words, 3, { exclusive: true }), 0), 1)
+  const own = add(mul(cast(digit, dtype), blocks), iota(digit.shape, 1, dtype))
+  const start = takeAlongAxis(reshape(starts, [rows, 1, digits * blocks]), own, 2)
+  return reshape(add(counter(before, byte), start), [rows, n])
 }
 
 /** Rows [rows, n] by their keys, equal ones in order: the keys, and what is carried along, sorted in the same way. */
@@ -117,6 +120,7 @@ function radixSort({ node, bits }: Keys, carried: readonly Node[]): Node[] {
       sources: [{ axis: 0 }, { input: 0 }],
       combiner: 'set',
       distinct: true,
+      covers: true,
     }),
   )
   const passes = Math.ceil(bits / digitBits)

@@ -85,12 +85,13 @@ export type AttrsByOp = {
   /**
    * x with updates[p] combined into x[c0(p), ...]: inputs are x, updates and index tensors of updates' shape. Out-of-range
    * coordinates drop. In row-major order of p; `set` keeps the last. `distinct`: no two points are one place, by a promise of who made
-   * the node, so that their order is nothing.
+   * the node, so that their order is nothing; `covers`: besides, every place is a point's, so that what x holds is nothing.
    */
   scatter: {
     readonly sources: readonly IndexSource[]
     readonly combiner: 'set' | 'sum' | 'prod' | 'max' | 'min'
     readonly distinct?: true
+    readonly covers?: true
   }
 
   /** Folds `axes` away. Arg-combiners take one axis and give `dtype` i32 or i64; ties go to the first (or `last`). */

@@ -89,7 +89,11 @@ function describe(node: Node): Description {
     case 'scatter':
       return {
         modifier: node.attrs.combiner,
-        details: [showSources(node.attrs.sources), ...(node.attrs.distinct === true ? ['distinct'] : [])],
+        details: [
+          showSources(node.attrs.sources),
+          ...(node.attrs.distinct === true ? ['distinct'] : []),
+          ...(node.attrs.covers === true ? ['covers'] : []),
+        ],
       }
     case 'reduce':
       return {

@@ -39,7 +39,8 @@ export interface InterpretOptions {
 
 /**
  * Runs a kernel on buffers by parameter name, in place. Throws E_KERNEL_INVALID for a kernel the verifier rejects,
- * E_ARGUMENT for a missing or short buffer or a launch scalar outside its bounds, E_INDEX where a data-dependent index leaves its buffer.
+ * E_ARGUMENT for a missing or short buffer or a launch scalar outside its bounds, E_INDEX where a data-dependent index leaves its buffer, or where
+ * two points of a store of distinct places lead to one.
  */
 export function interpretKernel(
   kernel: Kernel,
@@ -48,7 +49,7 @@ export function interpretKernel(
 ): void {
   verifyKernel(kernel)
   const memory = new Map(kernel.params.map((p) => [p.name, new HostBuffer(p, buffers[p.name])]))
-  const machine: Machine = { memory, rounded: options.rounding === 'dtype' }
+  const machine: Machine = { memory, rounded: options.rounding === 'dtype', taken: new Map() }
   for (const part of closeKernel(kernel, launchValues(kernel, buffers)).parts) {
     const n = gridSize(part)
     for (let i = 0; i < n; i++) runProgram(part, options.order === 'backward' ? n - 1 - i : i, machine)
@@ -58,6 +59,8 @@ export function interpretKernel(
 interface Machine {
   readonly memory: ReadonlyMap<string, HostBuffer>
   readonly rounded: boolean
+  /** Places that a store of distinct ones has been to. */
+  readonly taken: Map<StoreStmt, Set<string>>
 }
 
 /** Program number `number`, row-major over the grid's axes. */
@@ -213,8 +216,18 @@ function runStore(s: StoreStmt, program: Program, machine: Machine): void {
   for (let n = 0; n < points.count; n++, points.advance()) {
     if (!unmasked()) continue
     const index = coordinates()
+    if (s.distinct === true) take(machine.taken, s, index)
     buffer.write(index, merge === undefined ? read() : merge(buffer.read(index), read()))
   }
+}
+
+/** Holds a store to its promise that no two points lead to one place. */
+function take(taken: Machine['taken'], s: StoreStmt, index: readonly number[]): void {
+  const places = taken.get(s) ?? new Set()
+  taken.set(s, places)
+  const place = index.join()
+  if (places.has(place)) throw new UserError('E_INDEX', `two points of a store of distinct places lead to [${place}]`)
+  places.add(place)
 }
 
 /** The axes whose points a store visits: the value's, then the mask's and the index's. */

@@ -140,6 +140,8 @@ export interface StoreStmt {
   readonly value: ValueId
   /** Combine with what stands there; programs of one grid that collide must not run side by side. */
   readonly combiner?: 'sum' | 'prod' | 'max' | 'min'
+  /** No two points of all programs lead to one place (a promise where places are data): any order will do, and no program waits for another. */
+  readonly distinct?: true
 }
 
 /** A tile carried around a loop: `init` before, `param` inside, `next` at the body's end, `result` after. All one dtype and axes. */

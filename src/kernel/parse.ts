@@ -10,7 +10,7 @@
  *             grid NAME[/BLOCK], ... | grid 1
  *             statements
  *     %ID DTYPE{AXIS, ...} = OP                          # a scalar has no braces
- *     store PARAM[INDEX, ...] (= | += | *= | max= | min=) %ID [where MASK]
+ *     store PARAM[INDEX, ...] (= | += | *= | max= | min=) %ID [where MASK] [distinct]
  *     [%RESULT, ... =] loop AXIS[/BLOCK] [from %ID] [to %ID] {
  *       carry %PARAM DTYPE{AXIS, ...} = %INIT            # one for each result, in order
  *       statements
@@ -323,7 +323,15 @@ function readStore(c: Cursor): StoreStmt {
   const index = readIndex(c)
   const combiner = readStoreSign(c)
   const value = c.valueId()
-  return { kind: 'store', param, index, value, ...readMask(c), ...(combiner === undefined ? {} : { combiner }) }
+  return {
+    kind: 'store',
+    param,
+    index,
+    value,
+    ...readMask(c),
+    ...(combiner === undefined ? {} : { combiner }),
+    ...(c.accept('distinct') ? { distinct: true } : {}),
+  }
 }
 
 function readStoreSign(c: Cursor): StoreStmt['combiner'] {

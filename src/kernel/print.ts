@@ -139,7 +139,7 @@ const storeSigns = { sum: '+=', prod: '*=', max: 'max=', min: 'min=' } as const
 
 function showStore(s: StoreStmt): string {
   const sign = s.combiner === undefined ? '=' : storeSigns[s.combiner]
-  return `store ${s.param}${showIndex(s.index)} ${sign} ${id(s.value)}${showMask(s.mask, s.maskValue)}`
+  return `store ${s.param}${showIndex(s.index)} ${sign} ${id(s.value)}${showMask(s.mask, s.maskValue)}${s.distinct === true ? ' distinct' : ''}`
 }
 
 function showLoopHead(s: LoopStmt): string {

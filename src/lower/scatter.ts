@@ -4,6 +4,7 @@ import { flatten } from '../affine/expr.ts'
 import { invariant } from '../diagnostics/errors.ts'
 import type { NodeOf } from '../graph/node.ts'
 import type { GridAxis, KernelAxis, KernelPart, NumericsMode, StoreStmt } from '../kernel/ir.ts'
+import { copiesTarget } from '../plan/body/reads.ts'
 import type { ScatterBody } from '../plan/body/scatterBody.ts'
 import type { Machine } from '../target/machine.ts'
 import type { Launch } from './launch.ts'
@@ -22,7 +23,7 @@ export function lowerScatter(
   invariant(into !== undefined && stands !== undefined, 'a scatter without places')
   const params = new Params()
   for (const [p, t] of body.loads) params.add(p, t.shape, t.node.dtype, 'read', { kind: 'node', node: t.node })
-  params.add('y', into.shape, node.dtype, 'update', { kind: 'node', node })
+  params.add('y', into.shape, node.dtype, copiesTarget(node) ? 'update' : 'write', { kind: 'node', node })
   const { combiner, distinct } = node.attrs
   const store: StoreStmt = {
     kind: 'store',
@@ -32,6 +33,7 @@ export function lowerScatter(
     value: into.value,
     ...(inside === undefined ? {} : { maskValue: inside }),
     ...(combiner === 'set' ? {} : { combiner }),
+    ...(distinct === true ? { distinct } : {}),
   }
   const places = dimensions.map((d) => ({ index: flatten(d.index, d.shape), extent: d.shape[0] ?? 1 }))
   const update = flatten(stands.index, stands.shape)
@@ -48,7 +50,15 @@ export function lowerScatter(
   }
 }
 
-/** Programs that share out the updates themselves, blocks of the last axis: where no two of them meet, any order will do. */
+/** Programs that share out the updates themselves, blocks of the last axes: where no two of them meet, any order will do. */
 function gridOf(axes: readonly KernelAxis[], { elementBlock }: Machine): GridAxis[] {
-  return axes.map((a, i) => ({ axis: a.name, block: i === axes.length - 1 ? Math.min(a.extent, elementBlock) : 1 }))
+  let points = 1
+  return [...axes]
+    .reverse()
+    .map(({ name, extent }): GridAxis => {
+      const block = Math.max(1, Math.min(extent, Math.floor(elementBlock / points)))
+      points *= block
+      return { axis: name, block }
+    })
+    .reverse()
 }

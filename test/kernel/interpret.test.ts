@@ -143,6 +143,19 @@ describe('stores', () => {
   test('with a product', () => expect(combined('*=')).toEqual([-2, -12, 10]))
   test('with a maximum', () => expect(combined('max=')).toEqual([2, 4, 5]))
   test('with a minimum', () => expect(combined('min=')).toEqual([-1, -3, 1]))
+  test('of distinct places, which are held to it', () => {
+    const stored = (places: readonly number[]): Scalar[] | undefined =>
+      run(
+        `param x: i32[4] read; param y: i32[4] write
+         axes i: 4
+         grid i/2
+         %0 i32{i} = load x[i]
+         store y[%0:4] = %0 distinct`,
+        { x: places },
+      ).y
+    expect(stored([2, 0, 3, 1])).toEqual([0, 1, 2, 3])
+    expect(() => stored([2, 0, 2, 1])).toThrow('two points of a store of distinct places lead to [2]')
+  })
   test('under a mask and a bool tile', () => {
     const { y } = run(
       `param x: i32[5] read; param y: i32[5] write

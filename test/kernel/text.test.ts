@@ -131,7 +131,10 @@ const letArb: fc.Arbitrary<LetStmt> = fc.constantFrom(...allDTypes).chain((dtype
 )
 const storeArb: fc.Arbitrary<StoreStmt> = merged(
   fc.record({ kind: fc.constant('store' as const), param: names, index: indexArb, mask: predicateArb, value: ids }),
-  merged(optional('maskValue', ids), optional('combiner', names4)),
+  merged(
+    merged(optional('maskValue', ids), optional('combiner', names4)),
+    optional('distinct', fc.constant(true as const)),
+  ),
 )
 const carryArb = fc.record({
   init: ids,

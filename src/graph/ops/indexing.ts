@@ -67,6 +67,7 @@ export const indexingOps: { gather: OpDef<'gather'>; scatter: OpDef<'scatter'> }
       checkIndices(indices, updates.shape, a.sources, x.shape)
       return { shape: x.shape, dtype: x.dtype }
     },
-    key: (a) => `${a.combiner}${a.distinct === true ? '!' : ''}@${sourcesKey(a.sources)}`,
+    key: (a) =>
+      `${a.combiner}${a.distinct === true ? '!' : ''}${a.covers === true ? '!' : ''}@${sourcesKey(a.sources)}`,
   },
 }

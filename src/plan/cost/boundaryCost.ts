@@ -4,7 +4,7 @@ import { opDef } from '../../graph/table.ts'
 import { type Machine, movingSeconds, together } from '../../target/machine.ts'
 import { priceOf } from '../../target/prices.ts'
 import { sizeOf } from '../../types/shape.ts'
-import { readsOfBoundary } from '../body/reads.ts'
+import { copiesTarget, readsOfBoundary } from '../body/reads.ts'
 import { bytesOf, dataInputs, isFree, storageOf } from '../body/region.ts'
 import type { BoundaryGroup } from '../plan.ts'
 import type { KernelCost } from './cost.ts'
@@ -28,7 +28,7 @@ export function copyingScatters(nodes: Iterable<Node>, stands: (target: Node) =>
   const readers = new Map<Node, number>()
   const scatters: Node[] = []
   for (const n of nodes) {
-    if (n.op === 'scatter') scatters.push(n)
+    if (n.op === 'scatter' && copiesTarget(n)) scatters.push(n)
     const reads = opDef(n).boundary === undefined ? dataInputs(n).map(storageOf) : readsOfBoundary(n).buffers
     if (!isFree(n)) for (const x of new Set(reads)) readers.set(x, (readers.get(x) ?? 0) + 1)
   }
@@ -68,7 +68,9 @@ export function boundaryCost(kind: BoundaryGroup['kind'], node: Node, copies: bo
   const stored = bytesOf(updates)
   const walked = read + (combines ? 2 : 1) * stored
   const compute = combines ? sizeOf(updates.shape) * priceOf('add', updates.dtype, target.prices) : 0
-  const one = target.programShare ?? { moving: 1, computing: 1 }
+  // Where no two updates meet, programs of many threads share them out as they lie.
+  const isShared = node.attrs.distinct === true && target.simt !== undefined
+  const one = isShared ? { moving: 1, computing: 1 } : (target.programShare ?? { moving: 1, computing: 1 })
   const places = placesOf(node)
   const share = (ofOne: number): number => Math.min(1, ofOne * places)
   const indices = node.inputs.slice(2).reduce((n, x) => n + viewedBytes(x), 0)

@@ -5,7 +5,7 @@ import { fits16, narrowRange } from '../../scalar/narrow.ts'
 import type { Machine } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { standingInputs } from '../body/reads.ts'
-import { dataInputs, storageOf } from '../body/region.ts'
+import { dataInputs, type Region, storageOf } from '../body/region.ts'
 
 /** A node and the members it needs. */
 export function ancestorsWithin(root: Node, members: ReadonlySet<Node>): Set<Node> {
@@ -18,6 +18,15 @@ export function ancestorsWithin(root: Node, members: ReadonlySet<Node>): Set<Nod
         stack.push(x)
       }
   return out
+}
+
+/** A group without some of its outputs, and without what only those needed. */
+export function without(
+  g: { readonly members: ReadonlySet<Node>; readonly outputs: readonly Node[] },
+  results: readonly Node[],
+): Region {
+  const outputs = g.outputs.filter((n) => !results.includes(n))
+  return { members: new Set(outputs.flatMap((n) => [...ancestorsWithin(n, g.members)])), outputs }
 }
 
 /**

@@ -27,6 +27,7 @@ import { groupsByNode } from './groups.ts'
 import { fuseHorizontally } from './horizontalFusion.ts'
 import { Planner } from './planner.ts'
 import { recomputeCheap } from './recompute.ts'
+import { moveCuts } from './recut.ts'
 import { fuseSiblings } from './siblingFusion.ts'
 import { spreadSingles } from './singles.ts'
 import { fuseTiles } from './tileFusion.ts'
@@ -65,7 +66,8 @@ export function planFusion(
     fuseChains(planner, clusters)
     fuseTiles(planner)
     fuseSiblings(planner)
-    if (recomputeCheap(planner)) {
+    const moved = moveCuts(planner)
+    if (recomputeCheap(planner) || moved) {
       planner.mergeEdges()
       fuseSiblings(planner)
     }

@@ -2,11 +2,11 @@
 import type { Node } from '../../graph/node.ts'
 import { familyOf } from '../../graph/table.ts'
 import { isFloat } from '../../types/dtype.ts'
-import { bytesOf, type Region } from '../body/region.ts'
+import { bytesOf } from '../body/region.ts'
 import { leastSecondsWith, leastSecondsWithout, tooLarge } from '../cost/bounds.ts'
 import { lossOf } from '../cost/loss.ts'
 import { type Refused, refuse } from '../refusal.ts'
-import { ancestorsWithin } from './clusters.ts'
+import { ancestorsWithin, without } from './clusters.ts'
 import type { FreshGroup, Group } from './groups.ts'
 import type { Planner } from './planner.ts'
 
@@ -39,7 +39,7 @@ function tryRecompute(planner: Planner, g: Group, o: Node): boolean {
     const f = familyOf(n)
     if (f !== 'elementwise' && f !== 'random' && f !== 'gather' && f !== 'view') return false
   }
-  const rest = without(g, o)
+  const rest = without(g, [o])
   const before = [g, ...consumers].reduce((t, x) => t + (x.made?.cost.seconds ?? 0), 0)
   const least =
     (rest.members.size === g.members.size ? leastSecondsWithout(g, o, target) : 0) +
@@ -130,12 +130,4 @@ function tryNarrower(planner: Planner, g: Group, o: Node): boolean {
     return false
   groups.replace([g, ...consumers], fresh)
   return true
-}
-
-/** A group without one of its outputs, and without what only that needed. */
-function without(g: Group, o: Node): Region {
-  const outputs = g.outputs.filter((n) => n !== o)
-  const members = new Set<Node>()
-  for (const n of outputs) for (const m of ancestorsWithin(n, g.members)) members.add(m)
-  return { members, outputs }
 }

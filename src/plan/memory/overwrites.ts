@@ -12,6 +12,7 @@ import { standsOnAddend } from '../../types/product.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { finishingStage, mainStage, type Stage, storesByAxes } from '../axes/stages.ts'
 import type { Body, BodyStore, BodyTensor } from '../body/body.ts'
+import { copiesTarget } from '../body/reads.ts'
 import { dataInputs, isFree, storageOf } from '../body/region.ts'
 import type { KernelGroup, LibraryCall, SingleGroup } from '../plan.ts'
 
@@ -192,7 +193,7 @@ export function targetOf(node: NodeOf<'scatter'>): Node | undefined {
   invariant(x !== undefined, 'scatter without inputs')
   const target = storageOf(x)
   const read = others.flatMap((y) => (isFree(y) ? dataInputs(y) : [y])).map(storageOf)
-  return read.includes(target) || sizeOf(x.shape) === 0 ? undefined : target
+  return !copiesTarget(node) || read.includes(target) || sizeOf(x.shape) === 0 ? undefined : target
 }
 
 /** Whether a group may write a buffer over one that it reads, if nothing reads that afterwards. */

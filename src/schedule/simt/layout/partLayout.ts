@@ -3,6 +3,7 @@
  * one for each store that is walked in order. Here it is gathered what they have to suit; layout.ts chooses.
  */
 
+import { valuesOf } from '../../../affine/expr.ts'
 import { invariant } from '../../../diagnostics/errors.ts'
 import { foldAxes, sharesOperands } from '../../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type StoreStmt, type ValueId } from '../../../kernel/ir.ts'
@@ -209,7 +210,8 @@ function layoutOf(part: Part, wanted: Wanted, machine: SimtMachine): Layout {
       .map((a) => [a, asSliced?.get(a) ?? part.axis(a).size]),
   )
   const resident = only === undefined ? residentAxes(part) : none
-  const { vec, contiguous } = contiguityOf(part, lets, stores, [...sizes.keys()], repeating)
+  const { vec: widest, contiguous } = contiguityOf(part, lets, stores, [...sizes.keys()], repeating)
+  const vec = withoutScattered(part, stores, widest)
   const { registers, walkedRegisters } = machine
   const request = {
     ...asked,
@@ -234,6 +236,20 @@ function layoutOf(part: Part, wanted: Wanted, machine: SimtMachine): Layout {
     if (next.paddingBeside(folded) < 0.9 * best.paddingBeside(folded)) best = next
   }
   return best
+}
+
+/**
+ * Vectors but for axes along which a store's places are data: neighbours often go to neighbouring places, which memory takes together where one
+ * instruction of neighbouring threads stores them.
+ */
+function withoutScattered(
+  part: Part,
+  stores: readonly StoreStmt[],
+  vec: ReadonlyMap<string, number>,
+): ReadonlyMap<string, number> {
+  const values = stores.flatMap((s) => s.index.flatMap((e) => [...valuesOf(e)]))
+  const scattered = new Set(values.flatMap((id) => part.axesOf(id)))
+  return scattered.size === 0 ? vec : new Map([...vec].map(([a, n]) => [a, scattered.has(a) ? 1 : n]))
 }
 
 /** Enough threads that each holds about so many values of the largest nest as it should, 16 of a product's. */

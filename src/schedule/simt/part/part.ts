@@ -295,7 +295,7 @@ export class Part {
 
   /** Stores that may meet at one place: they are walked in order by one thread a place. */
   isOrdered(s: StoreStmt): boolean {
-    return s.combiner !== undefined || s.index.some((e) => valuesOf(e).size > 0)
+    return s.distinct !== true && (s.combiner !== undefined || s.index.some((e) => valuesOf(e).size > 0))
   }
 
   /** Pure statements that a value needs, itself included, in order; and what they rest on that cannot be repeated. */
