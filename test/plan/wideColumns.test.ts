@@ -1,4 +1,4 @@
-/** Columns on a machine of loops: programs of a cut fold take whole rows, and taps of windows are not cut. */
+/** Rows and columns on a machine of loops: programs of a cut fold take whole rows, and taps of windows are not cut. */
 import { describe, expect, test } from 'vitest'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
@@ -6,14 +6,21 @@ import type { Graph } from '../../src/graph/node.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { at, trace } from '../compile/support.ts'
 
-/** The kernels of a program: whether each is a finishing stage, and the blocks of its grid. */
-const kernelsOf = (
-  graph: Graph,
-): readonly { readonly finishes: boolean; readonly blocks: ReadonlyMap<string, number> }[] =>
+interface Found {
+  readonly finishes: boolean
+  readonly blocks: ReadonlyMap<string, number>
+  /** Extents of the grid's axes. */
+  readonly extents: readonly number[]
+}
+
+/** The kernels of a program: whether each is a finishing stage, and its grid. */
+const kernelsOf = (graph: Graph): readonly Found[] =>
   compileGraph(graph, { mode: 'fast', target: wasmTarget, verify: true }).program.steps.flatMap((s) => {
     if (s.kind !== 'kernel') return []
     const [part] = s.kernel.parts
-    return [{ finishes: s.stage !== 'main', blocks: new Map(part?.grid.map((g) => [g.axis, g.block])) }]
+    const blocks = new Map(part?.grid.map((g) => [g.axis, g.block]))
+    const extents = part?.axes.filter((a) => blocks.has(a.name)).map((a) => a.extent) ?? []
+    return [{ finishes: s.stage !== 'main', blocks, extents }]
   })
 
 describe('sums of columns', () => {
@@ -33,6 +40,30 @@ describe('sums of columns', () => {
     const found = kernelsOf(graph)
     expect(found.map((k) => k.finishes)).toEqual([false, true])
     expect([...(found[0]?.blocks.values() ?? [])]).toContain(2049)
+  })
+})
+
+describe('sums over rows and columns', () => {
+  test.each([
+    [887, 12680],
+    [31, 100000],
+  ])('%i x %i, with a row that all share, are cut between rows', (rows, columns) => {
+    const graph = trace([{ shape: [rows, columns] }, { shape: [columns] }], (p) =>
+      c.sum(c.mul(at(p, 0), c.sub(at(p, 0), at(p, 1)))),
+    )
+    const [main, finishing] = kernelsOf(graph)
+    expect(finishing?.finishes).toBe(true)
+    // The grid has blocks of rows alone: a program goes along all columns.
+    expect(main?.extents).toEqual([rows])
+    const [block = rows] = [...(main?.blocks.values() ?? [])]
+    expect(Math.ceil(rows / block)).toBeGreaterThanOrEqual(wasmTarget.minPrograms)
+  })
+
+  test('of few rows are cut along them', () => {
+    const graph = trace([{ shape: [8, 50000] }, { shape: [50000] }], (p) =>
+      c.sum(c.mul(at(p, 0), c.sub(at(p, 0), at(p, 1)))),
+    )
+    expect(kernelsOf(graph)[0]?.extents).toEqual([50000])
   })
 })
 

@@ -11,6 +11,7 @@ import { sizeOf } from '../../types/shape.ts'
 import { pointsOf } from '../body/body.ts'
 import { type Refused, refuse } from '../refusal.ts'
 import { type Analysis, isAligned } from './analysis.ts'
+import { unitAxis } from './roles.ts'
 
 /**
  * Cut into blocks of an axis, into one part for every index of the reduced axes (rows stand below), or into the blocks of a
@@ -139,8 +140,17 @@ function splitAxis(a: Analysis, byColumns: boolean): Split {
     const block = Math.max(1, elements, Math.ceil(extent(axis) / 1024), fewest, busy)
     return block < extent(axis) ? { ok: true, split, splitBy: { axis, block } } : whole
   }
+  // Pieces of rows, each on another page, take a core several times as long as whole rows do: their axis is cut where no other gives programs enough.
+  const unit = target.loops === undefined || byColumns ? undefined : unitAxis(a.body)
+  const leavesRows = (y: string): boolean => y !== unit && unitAxis(a.body, (x) => x === y) === undefined
+  const isCutLast = (x: string, among: readonly string[]): boolean =>
+    x === unit && among.some((y) => leavesRows(y) && extent(y) * programs >= target.minPrograms)
+  const longestOf = (l: LetStmt): string | undefined => {
+    const among = foldAxes(l)
+    return [...among].filter((x) => !isCutLast(x, among)).sort((p, q) => extent(q) - extent(p))[0]
+  }
   // A short fold below another (a pooling whose results are summed) leaves nothing to cut along its axes: the next one may.
-  const axes = long.map((l) => [...foldAxes(l)].sort((p, q) => extent(q) - extent(p))[0])
+  const axes = long.map(longestOf)
   for (const axis of new Set(axes)) {
     if (axis === undefined || (byColumns && target.loops !== undefined && extent(axis) < fewestRows)) continue
     const cut = cutAlong(axis)
