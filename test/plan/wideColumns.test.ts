@@ -71,3 +71,16 @@ test.each([31, 63])('windows of %i rows are not cut along their taps', (taps) =>
   const graph = trace([{ shape: [1, 47, 75 + taps, 16] }], (p) => c.averagePool(at(p, 0), [taps, 1], { stride: 1 }))
   expect(kernelsOf(graph).map((k) => k.finishes)).toEqual([false])
 })
+
+describe('a transposed operand', () => {
+  const graph = (first: number, between: number, last: number): Graph =>
+    trace([{ shape: [first, between, last] }, { shape: [last, between, first] }], (p) =>
+      c.unary('sin', c.mul(c.unary('exp', at(p, 0)), c.permute(at(p, 1)))),
+    )
+  test('of short sides is read whole, beside axes enough', () => {
+    const blocks = kernelsOf(graph(63, 416, 56)).map((k) => [...k.blocks.values()])
+    expect(blocks).toContainEqual([63, 1, 56])
+  })
+  test('is read in squares where programs are few', () =>
+    expect(kernelsOf(graph(63, 4, 56)).map((k) => [...k.blocks.values()])).toContainEqual([32, 1, 32]))
+})

@@ -17,7 +17,9 @@ export function straightGrid(body: Body, roles: Roles, target: Machine, mode: Nu
   if (windows !== undefined) return windows
   const wanted = isElementwise ? elementPoints(body, roles, target) : reductionPoints(body, roles, target)
   const most = mode === 'strict' ? mostLines(body, roles, target) : undefined
-  return parallelGrid(body, roles, Math.min(wanted, most ?? wanted), isElementwise ? target.sharedRows : 1)
+  const rows = isElementwise ? target.sharedRows : 1
+  const fewest = target.loops === undefined ? undefined : target.minPrograms
+  return parallelGrid(body, roles, Math.min(wanted, most ?? wanted), { rows, fewest })
 }
 
 /** Grid of the kernel that makes the partial results of reductions which the stages of a body without products split. */

@@ -5,11 +5,23 @@ import { type Body, pointsOf } from '../body/body.ts'
 import { byStoreStride } from './gridAxes.ts'
 import { type Roles, unitAxis } from './roles.ts'
 
+interface GridOptions {
+  /** Rows of a program, where it reads something that they share. */
+  readonly rows?: number
+  /** Programs that remain at least where short sides of squares are taken whole: no line of memory is then cut between two. Absent: none is. */
+  readonly fewest?: number | undefined
+}
+
 /**
  * Grid over the parallel axes. A program covers about `points` points of them, contiguous ones first; where two axes are
- * contiguous in different tensors (a transpose), a square block of both; where something is read that all rows share, `rows` rows.
+ * contiguous in different tensors (a transpose), a square block of both; where something is read that all rows share, some rows.
  */
-export function parallelGrid(body: Body, roles: Roles, points: number, rows = 1): GridAxis[] {
+export function parallelGrid(
+  body: Body,
+  roles: Roles,
+  points: number,
+  { rows = 1, fewest = Number.POSITIVE_INFINITY }: GridOptions = {},
+): GridAxis[] {
   const extent = (a: string): number => roles.extents.get(a) ?? 1
   const inner = byStoreStride(body, roles.parallel)
   const blocks = new Map<string, number>()
@@ -17,8 +29,12 @@ export function parallelGrid(body: Body, roles: Roles, points: number, rows = 1)
   const read = axisAcross(body, roles, first) ?? unitAxis(body, (a) => roles.parallel.has(a))
   if (read !== undefined && first !== undefined && read !== first && points >= 64) {
     const side = Math.max(16, 2 ** Math.floor(Math.log2(Math.sqrt(points))))
-    blocks.set(first, Math.min(side, extent(first)))
-    blocks.set(read, Math.min(side, extent(read)))
+    let programs = pointsOf(roles.extents, roles.parallel) / (extent(first) * extent(read))
+    for (const a of [first, read]) {
+      const isWhole = extent(a) <= 2 * side && programs >= fewest
+      blocks.set(a, isWhole ? extent(a) : Math.min(side, extent(a)))
+      programs *= Math.ceil(extent(a) / (blocks.get(a) ?? 1))
+    }
   } else if (first !== undefined && rows > 1 && sharesRows(body, roles, inner, points, rows)) {
     blocks.set(first, points / rows)
     blocks.set(inner[1] ?? first, rows)

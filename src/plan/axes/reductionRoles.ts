@@ -37,7 +37,7 @@ export function reductionRoles(a: Analysis): { readonly ok: true; readonly roles
   const most = (target.lineBytes?.fast ?? Number.POSITIVE_INFINITY) / heldBytes
   if (hasScans && whole > Math.max(held, most) && programs < target.minPrograms)
     return refuse('row-too-long', `a scan over folds of ${whole} elements would be one block of threads`)
-  const cut = splitReductions(a, byColumns)
+  const cut = splitReductions(a, byColumns, (among) => unitAxis(body, among))
   if (!cut.ok) return cut
   const { split, splitBy } = cut
   const cuts = body.lets.filter((l) => split.has(l.id))

@@ -11,7 +11,6 @@ import { sizeOf } from '../../types/shape.ts'
 import { pointsOf } from '../body/body.ts'
 import { type Refused, refuse } from '../refusal.ts'
 import { type Analysis, isAligned } from './analysis.ts'
-import { unitAxis } from './roles.ts'
 
 /**
  * Cut into blocks of an axis, into one part for every index of the reduced axes (rows stand below), or into the blocks of a
@@ -35,9 +34,12 @@ type Split = { readonly ok: true; readonly split: ReadonlySet<ValueId>; readonly
 
 const whole: Split = { ok: true, split: new Set(), splitBy: undefined }
 
+/** The axis along which most bytes are contiguous, of those asked for. */
+type UnitAxis = (among?: (axis: string) => boolean) => string | undefined
+
 /** `byColumns`: neighbours in memory lie along an axis that is not reduced, so a program takes blocks of columns. */
-export function splitReductions(a: Analysis, byColumns: boolean): Split | Refused {
-  const cut = splitAxis(a, byColumns)
+export function splitReductions(a: Analysis, byColumns: boolean, unitAxis: UnitAxis): Split | Refused {
+  const cut = splitAxis(a, byColumns, unitAxis)
   if (cut.split.size > 0 && canFinish(a, cut.split)) return cut
   // Short folds below others (windows) are no rows: where there are programs enough, each folds both.
   if (a.row.size === 0 && hasPrograms(a, byColumns)) return whole
@@ -106,7 +108,7 @@ const fewestRows = 64
  * Reductions over one long axis, where the parallel axes give too few programs. Rows may stand below them: a program holds
  * whole rows, and some of them. Strict mode keeps sums in one piece.
  */
-function splitAxis(a: Analysis, byColumns: boolean): Split {
+function splitAxis(a: Analysis, byColumns: boolean, unitAxis: UnitAxis): Split {
   if (hasPrograms(a, byColumns)) return whole
   const { target } = a
   const columns = byColumns ? target.columnBlock : 1
@@ -141,8 +143,8 @@ function splitAxis(a: Analysis, byColumns: boolean): Split {
     return block < extent(axis) ? { ok: true, split, splitBy: { axis, block } } : whole
   }
   // Pieces of rows, each on another page, take a core several times as long as whole rows do: their axis is cut where no other gives programs enough.
-  const unit = target.loops === undefined || byColumns ? undefined : unitAxis(a.body)
-  const leavesRows = (y: string): boolean => y !== unit && unitAxis(a.body, (x) => x === y) === undefined
+  const unit = target.loops === undefined || byColumns ? undefined : unitAxis()
+  const leavesRows = (y: string): boolean => y !== unit && unitAxis((x) => x === y) === undefined
   const isCutLast = (x: string, among: readonly string[]): boolean =>
     x === unit && among.some((y) => leavesRows(y) && extent(y) * programs >= target.minPrograms)
   const longestOf = (l: LetStmt): string | undefined => {
