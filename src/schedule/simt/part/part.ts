@@ -367,10 +367,10 @@ export class Part {
 
   /**
    * Whether a value is made under the main layout, or begins a layout of its own. (What stages alone are filled from has axes that the layout
-   * of a chain in vectors lacks.)
+   * of a chain lacks.)
    */
   isInMain(id: ValueId): boolean {
-    const isMade = this.vectorChain === undefined || !this.lets.has(id) || this.axesOf(id).length === 0
+    const isMade = !this.isChain || !this.lets.has(id) || this.axesOf(id).length === 0
     return isMade || this.main.has(id) || this.ownStages.has(id)
   }
 
