@@ -5,7 +5,7 @@
  */
 import type { Node } from '../../graph/node.ts'
 import { familyOf } from '../../graph/table.ts'
-import { dataInputs, type Region } from '../body/region.ts'
+import { bytesOf, dataInputs, type Region } from '../body/region.ts'
 import { lossOf } from '../cost/loss.ts'
 import { ancestorsWithin, without } from './clusters.ts'
 import type { Group } from './groups.ts'
@@ -41,7 +41,7 @@ function trySink(planner: Planner, g: Group, c: Group): boolean {
   return tryBoth(planner, [g, c], rest, { members: new Set([...c.members, ...chain]), outputs: c.outputs })
 }
 
-/** Computes in the first kernel what the second makes of its results, up to what the second waits for others with. */
+/** Computes in the first kernel what the second makes of its results, up to what the second waits for others with, where less is stored so. */
 function tryHoist(planner: Planner, g: Group, c: Group): boolean {
   const { groups, demanded } = planner
   const { links } = groups
@@ -63,7 +63,9 @@ function tryHoist(planner: Planner, g: Group, c: Group): boolean {
   const early = new Set([...follows].filter((n) => !late.has(n)))
   const isEnd = (n: Node): boolean => c.outputs.includes(n) || [...late].some((m) => dataInputs(m).includes(n))
   const ends = [...early].filter(isEnd)
-  if (ends.length === 0 || late.size === 0) return false
+  const isHome = (n: Node): boolean => groups.isHome(g, n) || groups.isHome(c, n)
+  // What a third kernel stores, where anything asks for it, stays with that.
+  if (ends.length === 0 || late.size === 0 || !ends.every(isHome)) return false
   const moved = new Set(ends.flatMap((n) => [...ancestorsWithin(n, c.members)]))
   if (holdsProduct(moved)) return false
   const left = new Set([...c.members].filter((n) => !ends.includes(n)))
@@ -74,13 +76,10 @@ function tryHoist(planner: Planner, g: Group, c: Group): boolean {
   const first = new Set([...g.members, ...moved])
   const isRead = (n: Node): boolean =>
     demanded.has(n) || reads.has(n) || groups.usersOf(n).some((id) => id !== g.id && id !== c.id)
-  const isHome = (n: Node): boolean => groups.isHome(g, n) || groups.isHome(c, n)
-  return tryBoth(
-    planner,
-    [g, c],
-    { members: first, outputs: [...first].filter((n) => isHome(n) && isRead(n)) },
-    { members, outputs },
-  )
+  const stored = [...first].filter((n) => isHome(n) && isRead(n))
+  const bytes = (nodes: readonly Node[]): number => nodes.reduce((t, n) => t + bytesOf(n), 0)
+  if (bytes(stored) > bytes(g.outputs)) return false
+  return tryBoth(planner, [g, c], { members: first, outputs: stored }, { members, outputs })
 }
 
 /** Puts two kernels in the place of two, if both are and are modelled faster. */
