@@ -184,9 +184,25 @@ extern "C" __global__ void __launch_bounds__(128) product(
   }
   #pragma unroll
   for (int m_r_9 = 0; m_r_9 < 4; ++m_r_9) {
-    #pragma unroll
-    for (int n_r_6 = 0; n_r_6 < 4; ++n_r_6) {
-      *(unsigned*)(y + ((m0 + m_r_9 * 16) * 256 + (n0 + n_r_6 * 16))) = bf16_pair(cast_8[m_r_9 * 8 + n_r_6 * 2], cast_8[m_r_9 * 8 + (n_r_6 * 2 + 1)]);
-    }
+    const int lane = tid & 3;
+    const unsigned word = bf16_pair(cast_8[m_r_9 * 8], cast_8[m_r_9 * 8 + 1]);
+    const unsigned word_2 = bf16_pair(cast_8[m_r_9 * 8 + 2], cast_8[m_r_9 * 8 + 3]);
+    const unsigned word_3 = bf16_pair(cast_8[m_r_9 * 8 + 4], cast_8[m_r_9 * 8 + 5]);
+    const unsigned word_4 = bf16_pair(cast_8[m_r_9 * 8 + 6], cast_8[m_r_9 * 8 + 7]);
+    const bool upper = (lane & 1) != 0;
+    const unsigned got = __shfl_xor_sync(0xffffffffu, (upper ? word : word_2), 1);
+    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, (upper ? word_3 : word_4), 1);
+    const unsigned word_5 = (upper ? got : word);
+    const unsigned word_6 = (upper ? word_2 : got);
+    const unsigned word_7 = (upper ? got_2 : word_3);
+    const unsigned word_8 = (upper ? word_4 : got_2);
+    const bool upper_2 = (lane & 2) != 0;
+    const unsigned got_3 = __shfl_xor_sync(0xffffffffu, (upper_2 ? word_5 : word_7), 2);
+    const unsigned got_4 = __shfl_xor_sync(0xffffffffu, (upper_2 ? word_6 : word_8), 2);
+    const unsigned word_9 = (upper_2 ? got_3 : word_5);
+    const unsigned word_10 = (upper_2 ? got_4 : word_6);
+    const unsigned word_11 = (upper_2 ? word_7 : got_3);
+    const unsigned word_12 = (upper_2 ? word_8 : got_4);
+    *(uint4*)(y + ((m0 + m_r_9 * 16) * 256 + (n0 + (lane * 16 + (0 - (lane * 2)))))) = make_uint4(word_9, word_10, word_11, word_12);
   }
 }
