@@ -1,7 +1,7 @@
 /**
  * Sorting, as compositions. Every dtype has unsigned keys in its order, so one sort serves all: NaN is last, zeros of either sign are equal,
  * and equal elements keep their order. Short rows are ranked by comparing all pairs, in one kernel or two; longer ones go through a radix sort
- * of two bits a pass, in which each element's new place is where its digit begins, and how many before it have that digit (D. E. Knuth, The Art of
+ * of four bits a pass, in which each element's new place is where its digit begins, and how many before it have that digit (D. E. Knuth, The Art of
  * Computer Programming 3, 5.2.5). What both cost says docs/graph.md.
  */
 import { UserError } from '../diagnostics/errors.ts'

@@ -61,8 +61,8 @@ function tryHoist(planner: Planner, g: Group, c: Group): boolean {
       if (c.members.has(x) ? follows.has(x) : g.outputs.includes(x)) follows.add(n)
     }
   const early = new Set([...follows].filter((n) => !late.has(n)))
-  const isEnd = (n: Node): boolean => c.outputs.includes(n) || [...late].some((m) => dataInputs(m).includes(n))
-  const ends = [...early].filter(isEnd)
+  const awaited = new Set([...late].flatMap(dataInputs))
+  const ends = [...early].filter((n) => c.outputs.includes(n) || awaited.has(n))
   const isHome = (n: Node): boolean => groups.isHome(g, n) || groups.isHome(c, n)
   // What a third kernel stores, where anything asks for it, stays with that.
   if (ends.length === 0 || late.size === 0 || !ends.every(isHome)) return false
