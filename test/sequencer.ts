@@ -1,14 +1,15 @@
-/** The order of test files: those that take minutes first, so that no process is left with one at the end. */
+/** The order of test files: those with a process of their own, then those that share one; of each, those that take minutes first, so that no process is left with one at the end. */
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 const long = [
-  'test/webgpu/onnx',
-  'test/webgpu/models',
-  'test/random/programs',
-  'test/simt/interleaved',
-  'test/wasm/pack',
-  'test/onnx/gradients',
-  'test/transforms/compiled',
+  'test/cli/conformance',
+  'test/engines/',
+  'test/cuda/open',
+  'test/onnx/openSized',
+  'test/transformers/',
+  'test/cli/',
+  'test/webgpu/',
+  'test/dependable/',
   'test/simt/',
 ]
 
@@ -19,6 +20,7 @@ const rank = ({ moduleId }: TestSpecification): number => {
 
 export default class LongFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    return [...(await super.sort(files))].sort((a, b) => rank(a) - rank(b))
+    const shares = ({ project }: TestSpecification): number => Number(!project.config.isolate)
+    return [...(await super.sort(files))].sort((a, b) => shares(a) - shares(b) || rank(a) - rank(b))
   }
 }

@@ -5,6 +5,7 @@ import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { calibrationPath } from '../../src/backends/wasm/calibration.ts'
 import { digestOf, parseCalibration } from '../../src/target/calibration.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
+import { atNight } from '../support/nightly.ts'
 import { sinter, temporaryFolder } from './support.ts'
 
 const folder = temporaryFolder()
@@ -14,7 +15,8 @@ beforeEach(() => {
 })
 afterEach(() => vi.unstubAllEnvs())
 
-test('rates are measured, kept and used', { timeout: 240_000 }, async () => {
+// A minute of measuring; what is kept and read back is tested in test/target/calibration.test.ts as well.
+atNight('rates are measured, kept and used', { timeout: 240_000 }, async () => {
   const machineNow = () => {
     const backend = createWasmBackend({ threads: 1 })
     backend.dispose()

@@ -9,6 +9,7 @@ import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
+import { some } from '../support/nightly.ts'
 import { at, check, trace } from './support.ts'
 
 const one = createWasmBackend({ threads: 1 })
@@ -141,7 +142,7 @@ describe('operations one by one', () => {
     [31, 1],
     [1, 29],
   ] as const
-  test.each(shapes)('%i x %i: transposed, sliced, flipped, broadcast, joined, padded, gathered', (r, k) => {
+  test.each(some(shapes, 2))('%i x %i: transposed, sliced, flipped, broadcast, joined, padded, gathered', (r, k) => {
     const graph = trace([{ shape: [r, k] }, { shape: [r, k] }, { shape: [4], dtype: 'i32' }], (p) => {
       const m = above(at(p, 0), at(p, 1))
       const n = c.unary('not', m)

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { jit, setDevice, type Tensor, tensor } from '../../src/index.ts'
 import { tensorType } from '../../src/onnx/proto.ts'
 import { importOnnx, type OnnxModel } from '../../src/onnx.ts'
+import { some } from '../support/nightly.ts'
 import { encodeModel, type ModelSpec, type NodeSpec } from './encode.ts'
 import { numbers } from './lengthModels.ts'
 
@@ -195,7 +196,7 @@ test.for(cases)('$name', ({ spec, given, bounds }) => {
     importOnnx(bytes, { lengths: { n }, ...options })
   const model = importing([0, 64])
   const f = jit(model.apply, { mode: 'strict' })
-  for (const n of [23, 40, 64, 2, 3, 5, 17, 1, 0]) {
+  for (const n of [23, ...some([64, 40, 2, 5, 17, 3], 2), 1, 0]) {
     const alone = importing(n)
     const closed = jit(alone.apply, { mode: 'strict' })
     expect(bits(f(model.parameters, given(n))), `at ${n}`).toEqual(bits(closed(alone.parameters, given(n))))

@@ -15,6 +15,7 @@ import type { HostArray } from '../../src/types/host.ts'
 import { at, type Input, trace } from '../compile/support.ts'
 import { dataOf, random } from '../support/alike.ts'
 import { interpretProgram } from '../support/interpretProgram.ts'
+import { seedsOf } from '../support/nightly.ts'
 import { runGraph } from '../support/runGraph.ts'
 import { hidden, key, query, type Score } from '../support/scores.ts'
 
@@ -108,7 +109,7 @@ function caseOf(
 }
 
 describe('gradients through chains', () => {
-  const seeds = Number(process.env.SINTER_SEEDS ?? 40)
+  const seeds = seedsOf('SINTER_SEEDS', 16, 40)
   test.each(Array.from({ length: seeds }, (_, i) => i))('seed %i stores no weights', (seed) => {
     const { graph, what, bytes } = caseOf(seed)
     const compiled = runGraph(graph, seed, small(bytes))
