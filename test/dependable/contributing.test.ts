@@ -134,51 +134,49 @@ const added: Readonly<Record<string, readonly (readonly [from: string, to: strin
   'src/graph/node.ts': [['  flip: {', '  twist: { readonly axes: readonly number[] }\n  flip: {']],
 }
 
-// Half a minute of the type checker.
-atNight(
-  'what the type checker asks for is marked, for an operation, a primitive and a dtype; for an approximated function nothing is',
-  () => {
-    const config = ts.getParsedCommandLineOfConfigFile(
-      join(root, 'tsconfig.build.json'),
-      { noEmit: true },
-      {
-        ...ts.sys,
-        onUnRecoverableConfigFileDiagnostic: (d) => {
-          throw new Error(ts.flattenDiagnosticMessageText(d.messageText, ' '))
-        },
+/** Half a minute of the type checker. */
+const night = { timeout: 120_000 }
+
+atNight('what the type checker asks for is marked; for an approximated function it asks for nothing', night, () => {
+  const config = ts.getParsedCommandLineOfConfigFile(
+    join(root, 'tsconfig.build.json'),
+    { noEmit: true },
+    {
+      ...ts.sys,
+      onUnRecoverableConfigFileDiagnostic: (d) => {
+        throw new Error(ts.flattenDiagnosticMessageText(d.messageText, ' '))
       },
-    )
-    if (config === undefined) throw new Error('no configuration')
-    const host = ts.createCompilerHost(config.options)
-    const plain = host.readFile.bind(host)
-    host.readFile = (path) => {
-      const text = plain(path)
-      return (added[relative(root, path)] ?? []).reduce<string | undefined>((changed, [from, to]) => {
-        expect(changed, path).toContain(from)
-        return changed?.replace(from, to)
-      }, text)
-    }
-    const program = ts.createProgram(config.fileNames, config.options, host)
-    const found = program.getSemanticDiagnostics().map((d) => ({
-      file: relative(root, d.file?.fileName ?? ''),
-      text: ts.flattenDiagnosticMessageText(d.messageText, ' '),
-    }))
-    const files = [...new Set(found.map(({ file }) => file))].sort()
-    const marked = [...new Set([...askedOf('elementwise'), ...askedOf('primitive'), ...askedOf('dtype')])].sort()
-    // The file that a name is added to asks for nothing itself.
-    expect(files).toEqual(marked.filter((file) => file !== 'src/graph/node.ts'))
-    for (const [name, word] of [
-      ['elementwise', 'novel'],
-      ['primitive', 'twist'],
-      ['dtype', 'f8'],
-    ] as const) {
-      const about = new Set(found.filter(({ text }) => new RegExp(`\\b${word}\\b`).test(text)).map(({ file }) => file))
-      expect(
-        [...about].filter((file) => !askedOf(name).includes(file)),
-        name,
-      ).toEqual([])
-    }
-    expect(found.filter(({ text }) => /'formulaic'/.test(text))).toEqual([])
-  },
-  120_000,
-)
+    },
+  )
+  if (config === undefined) throw new Error('no configuration')
+  const host = ts.createCompilerHost(config.options)
+  const plain = host.readFile.bind(host)
+  host.readFile = (path) => {
+    const text = plain(path)
+    return (added[relative(root, path)] ?? []).reduce<string | undefined>((changed, [from, to]) => {
+      expect(changed, path).toContain(from)
+      return changed?.replace(from, to)
+    }, text)
+  }
+  const program = ts.createProgram(config.fileNames, config.options, host)
+  const found = program.getSemanticDiagnostics().map((d) => ({
+    file: relative(root, d.file?.fileName ?? ''),
+    text: ts.flattenDiagnosticMessageText(d.messageText, ' '),
+  }))
+  const files = [...new Set(found.map(({ file }) => file))].sort()
+  const marked = [...new Set([...askedOf('elementwise'), ...askedOf('primitive'), ...askedOf('dtype')])].sort()
+  // The file that a name is added to asks for nothing itself.
+  expect(files).toEqual(marked.filter((file) => file !== 'src/graph/node.ts'))
+  for (const [name, word] of [
+    ['elementwise', 'novel'],
+    ['primitive', 'twist'],
+    ['dtype', 'f8'],
+  ] as const) {
+    const about = new Set(found.filter(({ text }) => new RegExp(`\\b${word}\\b`).test(text)).map(({ file }) => file))
+    expect(
+      [...about].filter((file) => !askedOf(name).includes(file)),
+      name,
+    ).toEqual([])
+  }
+  expect(found.filter(({ text }) => /'formulaic'/.test(text))).toEqual([])
+})
