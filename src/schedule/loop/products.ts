@@ -123,7 +123,7 @@ export function pairsOf({ short, n, k }: Product, { axes, scratch }: Places): Pr
 }
 
 /** Depth that is packed at a time: a block of columns of it stays in the nearest cache. */
-const pairsAtOnce = 128
+const pairsAtOnce = 256
 
 /** The numbers of indices that a role may have in a program; undefined: any. */
 export function countsOf(role: readonly string[], axes: Axes): readonly number[] | undefined {

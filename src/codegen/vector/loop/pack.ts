@@ -11,7 +11,7 @@ import type { LoadForm, Register } from '../ir/ir.ts'
 import { addressOf, predicateElement } from '../value/laneIndex.ts'
 import { part } from '../value/reg.ts'
 import { type Index, scaled } from '../value/scope.ts'
-import { emitShortFill, emitWidened } from '../value/shorts.ts'
+import { emitWidened } from '../value/shorts.ts'
 import type { Values } from '../value/values.ts'
 import { emitCopy, emitFill, emitTranspose } from '../value/words.ts'
 import { atStart, axisBounds, countedLoop } from './loops.ts'
@@ -82,34 +82,32 @@ function emitPadding(values: Values, p: CopySchedule, bound: Predicate): void {
   const named = namedAxes(bound.map((b) => b.expr))
   const inside = p.space.filter((a) => !named.has(a))
   const isShort = isShortTile(p.root.tile)
-  const unit = inside.find((a) => strideIn(p.root.tile, a) === (isShort ? shortBytes : word))
+  const size = isShort ? shortBytes : word
   const bits = wordOf(p.root.tile.dtype, p.source.other)
   const order = (names: readonly string[]): string[] =>
     [...names].sort((a, b) => strideIn(p.root.tile, b) - strideIn(p.root.tile, a))
+  // Elements that are nearest in the tile are a fill.
+  const last = order(inside).at(-1)
+  const apart = last === undefined ? size : strideIn(p.root.tile, last)
   loops(values, order(p.space.filter((a) => named.has(a))), () => {
     const holds = part(predicateElement(values, bound, scope.depth), 0)
     scope.push()
-    loops(
-      values,
-      order(inside).filter((a) => a !== unit),
-      () => {
-        const index = axes.tileIndex(p.root.tile)
-        const to = addressOf(
-          values,
-          scratch,
-          unit === undefined ? index : atStart(values, index, [unit]),
-          0,
-          p.root.tile.offset,
-        )
-        const n = unit === undefined ? 1 : axisBounds(values, unit).count
-        scope.here(() => {
-          const target = shifted(values, to)
-          if (isShort) emitShortFill(f, target, n, Number(p.source.other))
-          else emitFill(f, target, n, bits)
-          f.release(target)
-        })
-      },
-    )
+    loops(values, order(inside).slice(0, -1), () => {
+      const index = axes.tileIndex(p.root.tile)
+      const to = addressOf(
+        values,
+        scratch,
+        last === undefined ? index : atStart(values, index, [last]),
+        0,
+        p.root.tile.offset,
+      )
+      const n = last === undefined ? 1 : axisBounds(values, last).count
+      scope.here(() => {
+        const target = shifted(values, to)
+        emitFill(f, target, n, { size, bits, apart })
+        f.release(target)
+      })
+    })
     const { block } = scope.pop()
     scope.here(() => f.if(X.isZero(holds), () => f.splice(block)))
   })

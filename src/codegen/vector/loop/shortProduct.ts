@@ -1,7 +1,7 @@
 /**
  * The register-blocked product c[m][n] += a[m][k] * b of integers that fit 16 bits, in blocks of some rows of a and some columns of b. Where b
  * is [n][k], accumulators are four partial sums each, eight of the depth a step; where it is [k][n], a step interleaves two of its rows, and
- * two neighbours of a row of a go to all columns. Sums wrap as those of 32 bits do, in whatever order.
+ * two neighbours of a row of a go to all columns: one vector of them, where no more are left. Sums wrap as those of 32 bits do, in whatever order.
  */
 import { pairBytes, pairsBlockBytes, type ShortForm, shortColumns } from '../../../schedule/loop/ir/shortOperands.ts'
 import { cacheLine } from '../../../target/loops.ts'
@@ -145,6 +145,9 @@ function sweep(f: Builder, s: ShortShape, p: ProductPlace): void {
   const step = steps[s.short]
   const columns = shortColumns[s.short]
   const block = s.short === 'depth' ? depthBlock : pairsBlock
+  const over = s.short === 'pairs' && typeof p.columns === 'number' ? p.columns % columns : 0
+  const isHalf = over > 0 && over <= columns / 2
+  const wide = isHalf && typeof p.columns === 'number' ? p.columns - over : p.columns
   // Pairs are whole; beyond the depth there are zeros.
   const filled = s.short === 'pairs' ? 1 : 0
   const rest: Index = filled ? 0 : typeof depth === 'number' ? depth % step : f.keep(X.and(depth, step - 1))
@@ -168,20 +171,25 @@ function sweep(f: Builder, s: ShortShape, p: ProductPlace): void {
     f.assign(end, X.least(X.add(first, s.rowsAtOnce), p.rows))
     f.assign(b, p.b)
     f.assign(top, c)
-    f.for(column, 0, p.columns, columns, () => {
+    const strip = (vectors: 1 | 2): void => {
       f.assign(from, a)
       f.assign(to, top)
       f.assign(row, first)
       for (const rows of s.blocks) {
         f.for(row, row, X.sub(end, rows - 1), rows, () => {
-          block(f, s, at, rows, from, b, to)
+          block(f, s, at, [rows, vectors], from, b, to)
           bump(f, from, rows * s.a.outer)
           bump(f, to, rows * s.cRow)
         })
       }
-      bump(f, b, columns * s.b.outer)
-      bump(f, top, 4 * columns)
-    })
+    }
+    if (wide !== 0)
+      f.for(column, 0, wide, columns, () => {
+        strip(2)
+        bump(f, b, columns * s.b.outer)
+        bump(f, top, 4 * columns)
+      })
+    if (isHalf) strip(1)
     bump(f, a, s.rowsAtOnce * s.a.outer)
     bump(f, c, s.rowsAtOnce * s.cRow)
   })
@@ -201,7 +209,7 @@ function depthBlock(
   f: Builder,
   s: ShortShape,
   depth: Depth,
-  rows: number,
+  [rows]: readonly [number, 1 | 2],
   a0: Register,
   b0: Register,
   c: Register,
@@ -255,17 +263,18 @@ function transposedSum(f: Builder, [p, q, r, s]: readonly Register[]): Expr {
   return total
 }
 
-/** One block of accumulators over the whole depth, whose second operand is packed by pairs. */
+/** One block of some rows by some vectors of accumulators over the whole depth, whose second operand is packed by pairs. */
 function pairsBlock(
   f: Builder,
   s: ShortShape,
   depth: Depth,
-  rows: number,
+  [rows, vectors]: readonly [number, 1 | 2],
   a0: Register,
   b0: Register,
   c: Register,
 ): void {
-  const sums = Array.from({ length: rows }, () => [f.register(T.i32x4), f.register(T.i32x4)] as const)
+  const across = Array.from({ length: vectors }, (_, v) => v)
+  const sums = Array.from({ length: rows }, () => across.map(() => f.register(T.i32x4)))
   sums.forEach((row, r) => {
     row.forEach((sum, v) => {
       f.assign(sum, s.fresh ? X.constant(T.i32x4, 0) : X.load(T.i32x4, c, r * s.cRow + 16 * v, 4))
@@ -275,7 +284,7 @@ function pairsBlock(
   const b = f.keep(b0)
   const left = f.register(T.i32)
   f.for(left, 0, depth.whole, 1, () => {
-    const columns = [0, 1].map((v) => f.keep(X.load(T.i16x8, b, 16 * v, 4)))
+    const columns = across.map((v) => f.keep(X.load(T.i16x8, b, 16 * v, 4)))
     sums.forEach((row, r) => {
       const x = f.keep(X.view(T.i16x8, X.load(T.i32x4, a, r * s.a.outer, 2, 'splat')))
       columns.forEach((y, v) => {

@@ -1,4 +1,4 @@
-/** Code that makes elements of 16 bits of bytes and of integers of 16 bits in memory, by pointers that stand in registers: runs, and fills. */
+/** Code that makes elements of 16 bits of bytes and of integers of 16 bits in memory, in runs, by pointers that stand in registers. */
 import { shortBytes } from '../../../schedule/loop/ir/shortOperands.ts'
 import type { Builder } from '../ir/builder.ts'
 import * as X from '../ir/expr.ts'
@@ -41,26 +41,4 @@ export function emitWidened(f: Builder, source: Register, target: Register, n: I
     f.assign(source, X.add(source, count * apart))
     f.assign(target, X.add(target, count * shortBytes))
   })
-}
-
-/** Writes an element `n` times; the pointer moves. */
-export function emitShortFill(f: Builder, target: Register, n: Index, value: number): void {
-  const steps = (count: Index, step: 1 | 8): void => {
-    const i = f.register(T.i32)
-    f.for(i, step - 1, count, step, () => {
-      if (step === lanes) f.store(target, X.splat(T.i16x8, X.constant(T.i32, value)), 0, shortBytes)
-      else f.store(target, X.constant(T.i32, value), 0, shortBytes, '16')
-      f.assign(target, X.add(target, shortBytes * step))
-    })
-    f.release(i)
-  }
-  if (typeof n === 'number') {
-    if (n >= lanes) steps(n - (n % lanes), lanes)
-    if (n % lanes > 0) steps(n % lanes, 1)
-    return
-  }
-  steps(n, lanes)
-  const left = f.keep(X.and(n, lanes - 1))
-  steps(left, 1)
-  f.release(left)
 }

@@ -146,23 +146,55 @@ function transposeBlock(
   f.release(...rows, low01, low23, high01, high23)
 }
 
-/** Writes a word `n` times; the pointer moves. */
-export function emitFill(f: Builder, target: Register, n: Index, bits: number): void {
-  const steps = (count: Index, step: 1 | 4): void => {
+/** What a fill writes: elements of so many bytes, the bits of one, and bytes from one element to the next. */
+export interface Fill {
+  readonly size: 2 | 4
+  readonly bits: number
+  readonly apart: number
+}
+
+/** Writes an element `n` times: written out where that is short, in pieces that overlap where elements are side by side; else the pointer moves. */
+export function emitFill(f: Builder, target: Register, n: Index, { size, bits, apart }: Fill): void {
+  const pair = size === 2 ? (bits & 0xffff) | (bits << 16) : bits
+  const one = (at: number): void => f.store(target, X.constant(T.i32, bits), at, size, size === 2 ? '16' : 'plain')
+  const vector = (at: number): void => f.store(target, X.constant(T.i32x4, pair), at, size)
+  const steps = (count: Index, step: number): void => {
     const i = f.register(T.i32)
     f.for(i, step - 1, count, step, () => {
-      f.store(target, X.constant(step === 4 ? T.i32x4 : T.i32, bits), 0, word)
-      move(f, target, word * step)
+      if (step === 1) one(0)
+      else vector(0)
+      move(f, target, step * apart)
     })
     f.release(i)
   }
-  if (typeof n === 'number') {
-    if (n >= 4) steps(n - (n % 4), 4)
-    if (n % 4 > 0) steps(n % 4, 1)
+  if (apart !== size) {
+    if (typeof n === 'number' && n <= writtenOut) for (let i = 0; i < n; i++) one(i * apart)
+    else steps(n, 1)
     return
   }
-  steps(n, 4)
-  const left = f.keep(X.and(n, 3))
+  const lanes = 16 / size
+  if (typeof n === 'number') {
+    const short = n <= writtenOut ? n : n % lanes
+    if (short < n) steps(n - short, lanes)
+    const bytes = short * size
+    if (bytes >= 16) inPieces(bytes, 16, vector)
+    else if (bytes >= 8) inPieces(bytes, 8, (at) => f.store(target, X.constant(T.i64, twice(pair)), at, size))
+    else if (bytes >= 4) inPieces(bytes, 4, (at) => f.store(target, X.constant(T.i32, pair), at, size))
+    else if (bytes > 0) one(0)
+    return
+  }
+  steps(n, lanes)
+  const left = f.keep(X.and(n, lanes - 1))
   steps(left, 1)
   f.release(left)
 }
+
+/** Covers so many bytes by pieces of one size, the last of which ends where they do. */
+function inPieces(bytes: number, piece: number, write: (at: number) => void): void {
+  let at = 0
+  for (; at + piece <= bytes; at += piece) write(at)
+  if (at < bytes) write(bytes - piece)
+}
+
+/** 32 bits two times, as an integer of 64. */
+const twice = (bits: number): bigint => BigInt.asIntN(64, (BigInt(bits) << 32n) | BigInt(bits >>> 0))
