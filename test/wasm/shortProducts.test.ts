@@ -3,6 +3,8 @@
  * windows and threads, at their extremes, with sums that wrap; and the schedule says which products are such.
  */
 import { afterAll, describe, expect, test } from 'vitest'
+import { printFunctionText } from '../../src/codegen/vector/ir/print.ts'
+import { emitVectorKernel } from '../../src/codegen/vector/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import * as s from '../../src/index.ts'
 import { kernelsOf } from '../../src/runtime/region.ts'
@@ -44,8 +46,10 @@ function agree(f: F, args: readonly s.Tensor[], threads: number, what: string): 
     )
 }
 
-/** The schedules of a function's kernels. */
-function schedules(f: F, args: readonly { shape: readonly number[]; dtype: DType }[]): string {
+type Given = readonly { shape: readonly number[]; dtype: DType }[]
+
+/** A function's kernels. */
+function kernelsFor(f: F, args: Given) {
   const names = args.map((_, i) => `x${i}`)
   const traced = s
     .program((inputs: Record<string, s.Tensor>) => f(...names.flatMap((n) => inputs[n] ?? [])), {
@@ -53,10 +57,23 @@ function schedules(f: F, args: readonly { shape: readonly number[]; dtype: DType
     })
     .trace()
   const { program } = compileGraph(traced.graph, { mode: 'fast', target: wasmTarget })
-  return kernelsOf(program)
-    .flatMap(({ step }) => scheduleText(step.kernel, wasmTarget))
-    .join('\n')
+  return kernelsOf(program).map(({ step }) => step.kernel)
 }
+
+/** The schedules of a function's kernels. */
+const schedules = (f: F, args: Given): string =>
+  kernelsFor(f, args)
+    .flatMap((kernel) => scheduleText(kernel, wasmTarget))
+    .join('\n')
+
+/** The code of a function's kernels, as text of the vector IR. */
+const codeOf = (f: F, args: Given): string =>
+  kernelsFor(f, args)
+    .flatMap((kernel) => {
+      const options = { machine: wasmTarget, hasMultiplyAdd: true }
+      return emitVectorKernel({ kernel, name: 'k', mayAlias: () => true }, options).functions.map(printFunctionText)
+    })
+    .join('\n')
 
 test('random products', () => {
   const rng = makeRng(5)
@@ -166,6 +183,44 @@ describe('windows of short integers', () => {
       agree(conv(options), args, 1, `${c} ${o} ${h} ${w} ${r} ${da} ${db}`)
     }
   })
+})
+
+describe('columns that eight do not divide', () => {
+  const f: F = (a, b) => wide(a).sub(3).matmul(wide(b))
+  test.each([4, 9, 12, 13, 20, 49])('%i of them, depths around what is packed at a time', (n) => {
+    const rng = makeRng(n)
+    for (const k of [255, 256, 257, 520]) agree(f, [draw(rng, [11, k], 'u8'), draw(rng, [k, n], 'i8')], 1, `${k}`)
+  })
+  test('are multiplied one vector where four or fewer are left', () => {
+    const pairs = (n: number): number | undefined =>
+      codeOf(f, [
+        { shape: [8, 64], dtype: 'u8' },
+        { shape: [64, n], dtype: 'i8' },
+      ]).match(/dotPairs\(/g)?.length
+    expect([4, 8, 12, 16, 20, 21].map(pairs)).toEqual([4, 8, 12, 8, 12, 8])
+  })
+})
+
+test('padding of any width and number, in tiles of 16 bits', () => {
+  const rng = makeRng(77)
+  for (const [h, w, r, by, value] of [
+    [7, 7, 3, 1, 0],
+    [3, 5, 4, 3, 11],
+    [9, 2, 3, 2, -7],
+    [6, 23, 5, 4, 3],
+    [4, 70, 3, 2, -120],
+  ] as const) {
+    const conv: F = (x, k) => {
+      const edges = [
+        [0, 0],
+        [0, 0],
+        [by, by],
+        [by, by],
+      ] as const
+      return s.conv2d(s.pad(wide(x), edges, 'constant', value), wide(k))
+    }
+    agree(conv, [draw(rng, [1, 6, h, w], 'i8'), draw(rng, [8, 6, r, r], 'i8')], 1, `${h} ${w} ${r} ${by} ${value}`)
+  }
 })
 
 test.each([
