@@ -5,6 +5,7 @@ import { hostLength } from '../kernel/memory.ts'
 import type { Launch } from '../lower/launch.ts'
 import { describeNode } from '../plan/body/region.ts'
 import { storedBytes } from '../plan/body/stored.ts'
+import { Later } from '../plan/later.ts'
 import { type FusionPlan, membersOf, type PlannedGroup, type RefusedMerge, type UnionGroup } from '../plan/plan.ts'
 import type {
   FusionReport,
@@ -51,6 +52,11 @@ function refusalReports(refused: readonly RefusedMerge[]): RefusalReport[] {
     told.set(key, { ...said, ...(lossMs === undefined ? {} : { lossMs }), count: (have?.count ?? 0) + 1 })
   }
   return [...told.values()]
+}
+
+/** The refusals of a plan when they are asked for, which takes trials; holds nothing else of the plan. */
+function refusalsOf({ refusals }: FusionPlan): Later<RefusalReport[]> {
+  return new Later(() => refusalReports(refusals.value))
 }
 
 /** The kind of a union is that of its parts, where they agree. */
@@ -206,12 +212,15 @@ export function makeReport(
   const traffic = operationTraffic(source, kernelsAlone({ plan, assembled }))
   const launches = once.filter((k) => k.kind !== 'effect' && k.kind !== 'library')
   const libraryCalls = once.filter((k) => k.kind === 'library').length
+  const refused = refusalsOf(plan)
   const report: FusionReport = {
     name,
     target: target.name,
     mode,
     kernels,
-    refused: refusalReports(plan.refused),
+    get refused() {
+      return refused.value
+    },
     recomputed: plan.recomputed.map((r) => ({
       value: describeNode(r.node),
       consumers: r.consumers,

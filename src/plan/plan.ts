@@ -7,6 +7,7 @@ import type { Body } from './body/body.ts'
 import type { ScatterBody } from './body/scatterBody.ts'
 import type { StoredForms } from './body/stored.ts'
 import type { KernelCost } from './cost/cost.ts'
+import type { Later } from './later.ts'
 import type { RefusalCode } from './refusal.ts'
 
 /** A library call in the place of a kernel. */
@@ -122,6 +123,8 @@ export interface FusionPlan {
   /** In an order that respects data and effects. */
   readonly groups: readonly PlannedGroup[]
   readonly refused: readonly RefusedMerge[]
+  /** The same, for who asks later and holds no plan. */
+  readonly refusals: Later<readonly RefusedMerge[]>
   readonly recomputed: readonly Recomputed[]
   /** How values between kernels stand in memory; the bools that do not stand one bit an element, and why. */
   readonly stored: StoredForms

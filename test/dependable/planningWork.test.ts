@@ -6,7 +6,7 @@
  * group (`GroupGraph.hasIndirectPath`).
  * Sites looked at: `CandidateMemo.of`, `Candidates.build`, `Planner.mergeEdges`, `quickRefusal`, `MergeQueue.add` (a heap), `fuseSiblings`,
  * `tryRecompute` and `tooLarge` (kernels that are full are not built to find that out: `leastStatements`, by tensor and place),
- * `keepGainingCycles`.
+ * `refusedOf` (asked for here, since only then it tries).
  */
 import { describe, expect, test } from 'vitest'
 import { boundOperands, operandLimits } from '../../src/compile/operands.ts'
@@ -34,7 +34,11 @@ function planOf(target: Machine, shapes: readonly (readonly number[])[], body: (
   return planFusion(boundOperands(graph, operandLimits(target)), target, 'fast')
 }
 
-const workOf = (...program: Parameters<typeof planOf>): PlanningWork => planOf(...program).work
+function workOf(...program: Parameters<typeof planOf>): PlanningWork {
+  const plan = planOf(...program)
+  plan.refused.forEach(() => {})
+  return plan.work
+}
 
 /** So many layers, each with a weight of its own. */
 const layers = (target: Machine, n: number): PlanningWork =>

@@ -4,8 +4,8 @@
  */
 import * as ix from '../../affine/expr.ts'
 import { foldOrScanAxes } from '../../kernel/folds.ts'
-import type { LetStmt, ValueId } from '../../kernel/ir.ts'
-import { ancestorsOf, mapExpressions, renameOperands } from '../../kernel/walk.ts'
+import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
+import { liveLets, mapExpressions, renameOperands } from '../../kernel/walk.ts'
 import { type Body, mapStore, storeExpressions } from '../body/body.ts'
 
 /** Products from which two may sum over the same: two that do, and one that both sum over. */
@@ -26,43 +26,92 @@ export function shareFoldedAxes(body: Body): Body {
       .map((axes) => [axes.join(), [...axes].sort((x, y) => extent(y) - extent(x))]),
   )
   const all = [...lists.values()]
+  let statements = new Statements(shared)
   for (const [i, into] of all.entries())
     for (const names of all.slice(i + 1)) {
       if (names.length !== into.length || names.some((a, n) => extent(a) !== extent(into[n] ?? ''))) continue
       if (![...into, ...names].every((a) => shared.axes.some((x) => x.name === a))) continue
-      if (names.some((a, n) => into.includes(a) || stand(shared, into[n] ?? '', a))) continue
-      const made = withoutRepeats(names.reduce((made, a, n) => renamed(made, a, into[n] ?? ''), shared))
-      if (made.lets.length < shared.lets.length) shared = made
+      if (names.some((a, n) => into.includes(a) || statements.stand(into[n] ?? '', a))) continue
+      const to = new Map(names.map((a, n) => [a, into[n] ?? '']))
+      if (!statements.repeats(to)) continue
+      const made = withoutRepeats(renamed(shared, to))
+      if (made.lets.length >= shared.lets.length) continue
+      shared = made
+      statements = new Statements(shared)
     }
   return shared
 }
 
-/** Whether two axes stand beside each other in a statement. */
-const stand = (body: Body, a: string, b: string): boolean =>
-  body.lets.some((l) => {
-    const axes = [...l.axes, ...foldOrScanAxes(l)]
-    return (axes.includes(a) && axes.includes(b)) || (l.op.kind === 'scan' && (l.op.axis === a || l.op.axis === b))
-  })
+/** Whether a statement runs along an axis. */
+const runsAlong = (l: LetStmt, axis: string): boolean => l.axes.includes(axis) || foldOrScanAxes(l).includes(axis)
 
-/** The body with an axis by the name of another. */
-function renamed(body: Body, from: string, to: string): Body {
-  const extent = body.axes.find((a) => a.name === from)?.extent ?? 1
-  const map = (a: ix.Atom): ix.Expr | undefined =>
-    a.kind === 'axis' && a.name === from ? ix.axis(to, extent) : undefined
-  const named = (axes: readonly string[]): readonly string[] =>
-    axes.includes(from) ? axes.map((a) => (a === from ? to : a)) : axes
-  const lets = body.lets.map((l): LetStmt => {
-    const op = mapExpressions(l.op, (e) => ix.substitute(e, map))
-    const folds = op.kind === 'reduce' || op.kind === 'dot'
-    return { ...l, axes: named(l.axes), op: folds ? { ...op, axes: named(op.axes) } : op }
-  })
-  const stores = body.stores.map((s) => mapStore(s, (e) => ix.substitute(e, map)))
-  return { ...body, axes: body.axes.filter((a) => a.name !== from), lets, stores }
+/** What is asked of a body's statements for each two axes: answered by those that run along them, since few of many do. */
+class Statements {
+  private readonly along = new Map<string, LetStmt[]>()
+  private readonly texts = new Set<string>()
+
+  constructor(body: Body) {
+    for (const l of body.lets) {
+      this.texts.add(textOf(l))
+      for (const a of new Set([...l.axes, ...foldOrScanAxes(l)])) {
+        const have = this.along.get(a)
+        if (have === undefined) this.along.set(a, [l])
+        else have.push(l)
+      }
+    }
+  }
+
+  /** Whether two axes stand beside each other in a statement, or one of them is scanned along. */
+  stand(a: string, b: string): boolean {
+    const isScanned = (axis: string): boolean =>
+      this.along.get(axis)?.some((l) => l.op.kind === 'scan' && l.op.axis === axis) === true
+    return this.along.get(b)?.some((l) => runsAlong(l, a)) === true || isScanned(a) || isScanned(b)
+  }
+
+  /** Whether axes by other names make a statement a repeat; the first that is has operands by the names they have. */
+  repeats(to: ReadonlyMap<string, string>): boolean {
+    const made = new Set<string>()
+    for (const l of new Set([...to.keys()].flatMap((a) => this.along.get(a) ?? []))) {
+      const text = textOf(renamedLet(l, to))
+      if (this.texts.has(text) || made.has(text)) return true
+      made.add(text)
+    }
+    return false
+  }
 }
 
-/** A value as text: the same for statements that compute the same. */
-const textOf = (value: unknown): string =>
-  JSON.stringify(value, (key, v: unknown) =>
+const atomIn =
+  (to: ReadonlyMap<string, string>) =>
+  (a: ix.Atom): ix.Expr | undefined => {
+    const name = a.kind === 'axis' ? to.get(a.name) : undefined
+    return a.kind === 'axis' && name !== undefined ? ix.axis(name, a.extent) : undefined
+  }
+
+/** A statement with axes by other names. */
+function renamedLet(l: LetStmt, to: ReadonlyMap<string, string>): LetStmt {
+  const named = (axes: readonly string[]): readonly string[] =>
+    axes.some((a) => to.has(a)) ? axes.map((a) => to.get(a) ?? a) : axes
+  const op = mapExpressions(l.op, (e) => ix.substitute(e, atomIn(to)))
+  const folds = op.kind === 'reduce' || op.kind === 'dot'
+  return { ...l, axes: named(l.axes), op: folds ? { ...op, axes: named(op.axes) } : op }
+}
+
+/** The body with axes by other names. */
+function renamed(body: Body, to: ReadonlyMap<string, string>): Body {
+  const from = [...to.keys()]
+  const lets = body.lets.map((l) => (from.some((a) => runsAlong(l, a)) ? renamedLet(l, to) : l))
+  const stores = body.stores.map((s) => mapStore(s, (e) => ix.substitute(e, atomIn(to))))
+  return { ...body, axes: body.axes.filter((a) => !to.has(a.name)), lets, stores }
+}
+
+/** Bodies share the statements that no name changed. */
+const texts = new WeakMap<LetStmt, string>()
+
+/** A statement as text: the same for those that compute the same. */
+function textOf(l: LetStmt): string {
+  const have = texts.get(l)
+  if (have !== undefined) return have
+  const text = JSON.stringify([l.dtype, [...l.axes].sort(), l.op], (key, v: unknown) =>
     key === 'terms'
       ? undefined
       : typeof v === 'number'
@@ -73,26 +122,31 @@ const textOf = (value: unknown): string =>
           ? `${v}n`
           : v,
   )
+  texts.set(l, text)
+  return text
+}
 
 /** The body with every statement once. */
 function withoutRepeats(body: Body): Body {
   const first = new Map<string, ValueId>()
   const names = new Map<ValueId, ValueId>()
   const lets: LetStmt[] = []
-  for (const l of body.lets) {
-    const op = renameOperands(l.op, (id) => names.get(id) ?? id)
-    const key = textOf([l.dtype, [...l.axes].sort(), op])
+  for (const given of body.lets) {
+    const l = operandsOf(given.op).some((id) => names.has(id))
+      ? { ...given, op: renameOperands(given.op, (id) => names.get(id) ?? id) }
+      : given
+    const key = textOf(l)
     const have = first.get(key)
     if (have !== undefined) names.set(l.id, have)
     else {
       first.set(key, l.id)
-      lets.push({ ...l, op })
+      lets.push(l)
     }
   }
   const stores = body.stores.map((s) => ({ ...s, value: names.get(s.value) ?? s.value }))
-  const live = ancestorsOf(
+  const live = liveLets(
+    lets,
     stores.map((s) => s.value),
-    new Map(lets.map((l) => [l.id, l])),
   )
-  return { ...body, lets: lets.filter((l) => live.has(l.id)), stores }
+  return { ...body, lets: live, stores }
 }

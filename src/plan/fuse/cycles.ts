@@ -1,51 +1,68 @@
 /** Merges refused because a third kernel stands between: only those that would have gained without it tell a user anything. */
 
-import { describeNode } from '../body/region.ts'
+import { describeNode, type Region } from '../body/region.ts'
 import { tooLarge } from '../cost/bounds.ts'
+import type { CandidateMemo } from '../cost/candidateMemo.ts'
+import { Later } from '../later.ts'
 import type { RefusedMerge } from '../plan.ts'
-import { groupsByNode } from './groups.ts'
+import { Candidates } from './candidates.ts'
+import { type Group, groupsByNode } from './groups.ts'
 import type { Planner } from './planner.ts'
 
 /** Merges of one kernel that are judged: in a long chain whose kernels read one tensor all of them stand between others. */
 const mostOfOne = 32
 
+/** A merge that a third kernel prevents, as groups stand when planning ends. */
+interface Prevented {
+  readonly a: Group
+  readonly b: Group
+  readonly between: Group
+  readonly region: Region
+}
+
 /**
- * Keeps refusals as `cycle` whose merge, as groups stand when planning ends, is a kernel and modelled faster, and names what stands between:
- * of the first so many of each kernel.
+ * What planning was refused, found when it is asked for: a report that nobody reads asks for no trials. Of refusals as `cycle` those whose merge, as
+ * groups stand now, is a kernel and modelled faster, with what stands between; of the first so many of each kernel. `trials` remember what is tried
+ * then: those of planning are not kept for it. The function that it gives adds other refusals, and tells of those that `isApart` holds of.
  */
-export function keepGainingCycles(planner: Planner): void {
-  const { groups, judge, refused, target } = planner
+export function refusedOf(
+  planner: Planner,
+  trials: CandidateMemo,
+): (others: readonly RefusedMerge[], isApart: (r: RefusedMerge) => boolean) => Later<readonly RefusedMerge[]> {
+  const { groups, refused, target } = planner
+  const judge = new Candidates(target, planner.mode, planner.storable, trials)
   const { all, links } = groups
-  const cycles = [...refused].filter(([, r]) => r.code === 'cycle')
-  if (cycles.length === 0) return
-  const holders = groupsByNode(all.values(), (g) => g.members)
+  const isCycle = (r: RefusedMerge): boolean => r.code === 'cycle'
+  const entries = [...refused.values()]
+  const prevented = new Map<RefusedMerge, Prevented>()
+  const holders = entries.some(isCycle) ? groupsByNode(all.values(), (g) => g.members) : undefined
   const told = new Set<string>()
-  const trials = new Map<number, number>()
-  const judged = ({ from, to, detail }: RefusedMerge): RefusedMerge | undefined => {
-    const [a, b] = [holders.get(from)?.[0], holders.get(to)?.[0]]
-    if (a === undefined || b === undefined || a === b) return undefined
+  const judged = new Map<number, number>()
+  for (const r of entries.filter(isCycle)) {
+    const [a, b] = [holders?.get(r.from)?.[0], holders?.get(r.to)?.[0]]
+    if (a === undefined || b === undefined || a === b) continue
     const pair = `${Math.min(a.id, b.id)},${Math.max(a.id, b.id)}`
-    if (told.has(pair)) return undefined
+    if (told.has(pair)) continue
     told.add(pair)
-    if (a.made === undefined || b.made === undefined) return undefined
-    const before = trials.get(a.id) ?? 0
-    if (before === mostOfOne) return undefined
-    trials.set(a.id, before + 1)
+    const before = judged.get(a.id) ?? 0
+    if (a.made === undefined || b.made === undefined || before === mostOfOne) continue
+    judged.set(a.id, before + 1)
     const between = all.get(links.between(a.id, b.id) ?? links.between(b.id, a.id) ?? -1)
-    if (between === undefined) return undefined
-    const region = groups.joined(a, b)
-    const made = tooLarge(a, b, region, target) ?? judge.of(region)
-    if (!made.ok) return undefined
-    const loss = made.cost.seconds - a.made.cost.seconds - b.made.cost.seconds
-    if (loss >= 0) return undefined
-    const [node] = between.members
-    const what =
-      node === undefined ? detail : `${describeNode(node)} stands between the two: it reads one and the other reads it`
-    return { from, to, code: 'cycle', detail: what, loss }
+    if (between !== undefined) prevented.set(r, { a, b, between, region: groups.joined(a, b) })
   }
-  for (const [key, r] of cycles) {
-    const kept = judged(r)
-    if (kept === undefined) refused.delete(key)
-    else refused.set(key, kept)
+  const gaining = (r: RefusedMerge): readonly RefusedMerge[] => {
+    const p = prevented.get(r)
+    if (p?.a.made === undefined || p.b.made === undefined) return []
+    const made = tooLarge(p.a, p.b, p.region, target) ?? judge.of(p.region)
+    if (!made.ok) return []
+    const loss = made.cost.seconds - p.a.made.cost.seconds - p.b.made.cost.seconds
+    if (loss >= 0) return []
+    const [node] = p.between.members
+    const what = 'stands between the two: it reads one and the other reads it'
+    return [{ ...r, detail: node === undefined ? r.detail : `${describeNode(node)} ${what}`, loss }]
+  }
+  return (others, isApart) => {
+    const told = [...entries, ...others].filter(isApart)
+    return new Later(() => told.flatMap((r) => (isCycle(r) ? gaining(r) : [r])))
   }
 }

@@ -17,11 +17,11 @@ import { paddedRows } from '../cost/paddedRows.ts'
 import { orderGroups } from '../memory/order.ts'
 import { overwrites, readersFirst } from '../memory/readersFirst.ts'
 import { planDonors, planReuse } from '../memory/reuse.ts'
-import { type FusionPlan, membersOf, type PlannedGroup, type SingleGroup } from '../plan.ts'
+import { type FusionPlan, membersOf, type PlannedGroup, type PlanningWork, type SingleGroup } from '../plan.ts'
 import type { SeparatePasses } from '../remat/separatePasses.ts'
 import { fuseChains } from './chainFusion.ts'
 import { demandedNodes, startingClusters, withResults } from './clusters.ts'
-import { keepGainingCycles } from './cycles.ts'
+import { refusedOf } from './cycles.ts'
 import { takeApart } from './doubts.ts'
 import { groupsByNode } from './groups.ts'
 import { fuseHorizontally } from './horizontalFusion.ts'
@@ -77,7 +77,8 @@ export function planFusion(
       fuseSiblings(planner)
     }
   }
-  keepGainingCycles(planner)
+  const later = new CandidateMemo(trials.priceOf)
+  const refusedAmong = refusedOf(planner, later)
   const results = new Set(graph.outputs.map(storageOf))
   const fixed = (n: Node): boolean => (n.op === 'param' ? overwritable[n.attrs.index] !== 'donated' : stands(n))
   const copying = copyingScatters(nodes, (n) => fixed(n) || results.has(n))
@@ -121,15 +122,11 @@ export function planFusion(
     : { groups: inOrder, refused: [] }
   const holders = groupsByNode(groups, membersOf)
   const kernels = (n: Node): readonly PlannedGroup[] => holders.get(n) ?? []
-  return {
+  const plan = {
     groups,
     stored,
     unpacked,
     reuse: planDonors({ launches: groups, donated, results, bytes, reuse }),
-    work: { ...trials.work, visited: planner.groups.links.visited },
-    refused: [...planner.refused.values(), ...refused].filter(
-      (r) => !kernels(r.from).some((g) => kernels(r.to).includes(g)),
-    ),
     // Later merges may have joined some of the kernels that compute a value again.
     recomputed: planner.recomputed.flatMap((r) => {
       const consumers = Math.min(r.consumers, kernels(r.node).length)
@@ -137,7 +134,32 @@ export function planFusion(
       return kernels(r.node).length < 2 ? [] : [{ ...r, consumers, savedBytes }]
     }),
   }
+  const refusals = refusedAmong(refused, (r) => !kernels(r.from).some((g) => kernels(r.to).includes(g)))
+  return withRefusals(plan, refusals, { ...trials.work, visited: planner.groups.links.visited }, later)
 }
+
+/** A plan that finds what was refused when it is asked; apart from planning, so that what it keeps is not all that planning had. */
+const withRefusals = (
+  plan: Omit<FusionPlan, 'refused' | 'refusals' | 'work'>,
+  refusals: FusionPlan['refusals'],
+  during: PlanningWork,
+  later: CandidateMemo,
+): FusionPlan => ({
+  ...plan,
+  refusals,
+  get refused() {
+    return refusals.value
+  },
+  get work() {
+    const { trials, built, statements } = later.work
+    return {
+      ...during,
+      trials: during.trials + trials,
+      built: during.built + built,
+      statements: during.statements + statements,
+    }
+  },
+})
 
 /** Ranks of groups by the program's order: by the first node of each, and where groups compute one node again by the last. */
 function programOrder(groups: Iterable<{ readonly id: number; readonly members: ReadonlySet<Node> }>) {
