@@ -5,6 +5,7 @@ import * as c from '../../src/compose/index.ts'
 import { inOrigin, makeOrigin } from '../../src/diagnostics/origin.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
+import { planFusion } from '../../src/plan/fuse/planFusion.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 
 function trace(
@@ -75,21 +76,30 @@ describe('refusals', () => {
     expect(r.refused.map((x) => x.code)).toContain('too-many-buffers')
   })
 
+  const around = trace(
+    [
+      [512, 512],
+      [512, 512],
+    ],
+    (p) => {
+      const f = c.exp(at(p, 0))
+      const g = c.matmul(c.softmax(c.matmul(f, at(p, 1)), -1), at(p, 1))
+      return [c.softmax(c.add(f, g), -1)]
+    },
+  )
+
   test('a merge that would make a cycle', () => {
-    const r = compile(
-      trace(
-        [
-          [512, 512],
-          [512, 512],
-        ],
-        (p) => {
-          const f = c.exp(at(p, 0))
-          const g = c.matmul(c.softmax(c.matmul(f, at(p, 1)), -1), at(p, 1))
-          return [c.softmax(c.add(f, g), -1)]
-        },
-      ),
-    )
-    expect(r.refused.map((x) => x.code)).toContain('cycle')
+    expect(compile(around).refused.map((x) => x.code)).toContain('cycle')
+  })
+
+  test('which of them would gain is tried when it is asked, once', () => {
+    const plan = planFusion(around, wasmTarget, 'fast')
+    const { trials } = plan.work
+    expect(plan.refused.map((x) => x.code)).toContain('cycle')
+    const asked = plan.work.trials
+    expect(asked).toBeGreaterThan(trials)
+    expect(plan.refused).toBe(plan.refusals.value)
+    expect(plan.work.trials).toBe(asked)
   })
 
   const product = [

@@ -30,7 +30,7 @@ export function shareFoldedAxes(body: Body): Body {
   for (const [i, into] of all.entries())
     for (const names of all.slice(i + 1)) {
       if (names.length !== into.length || names.some((a, n) => extent(a) !== extent(into[n] ?? ''))) continue
-      if (![...into, ...names].every((a) => shared.axes.some((x) => x.name === a))) continue
+      if (!names.every((a) => statements.axes.has(a)) || !into.every((a) => statements.axes.has(a))) continue
       if (names.some((a, n) => into.includes(a) || statements.stand(into[n] ?? '', a))) continue
       const to = new Map(names.map((a, n) => [a, into[n] ?? '']))
       if (!statements.repeats(to)) continue
@@ -47,10 +47,12 @@ const runsAlong = (l: LetStmt, axis: string): boolean => l.axes.includes(axis) |
 
 /** What is asked of a body's statements for each two axes: answered by those that run along them, since few of many do. */
 class Statements {
+  readonly axes: ReadonlySet<string>
   private readonly along = new Map<string, LetStmt[]>()
   private readonly texts = new Set<string>()
 
   constructor(body: Body) {
+    this.axes = new Set(body.axes.map((a) => a.name))
     for (const l of body.lets) {
       this.texts.add(textOf(l))
       for (const a of new Set([...l.axes, ...foldOrScanAxes(l)])) {
