@@ -1,6 +1,7 @@
 /** The printer of loop schedules: why a kernel runs as it does on one core, a line a step. */
 import type { ValueId } from '../../kernel/ir.ts'
 import { showExpr, showPredicate } from '../../kernel/print.ts'
+import { joinedAxes } from './ir/joined.ts'
 import type { Product } from './ir/product.ts'
 import type { BlockSchedule, CopySchedule, LevelSchedule, LoopStep, NestSchedule, Run, Slide } from './ir/schedule.ts'
 import type { Root } from './ir/steps.ts'
@@ -66,11 +67,13 @@ const list = (axes: readonly string[]): string => (axes.length === 0 ? 'none' : 
 const lanes = (vector: string, copies: number): string => `${4 * copies} lanes along ${vector}`
 
 /** An axis of a nest as it runs: with its extent in a program, its lanes, and where chunks end. */
-function axisText({ folded, vector, copies, cut }: NestSchedule, axes: Axes, axis: string, depth: number): string {
+function axisText(nest: NestSchedule, axes: Axes, axis: string, depth: number): string {
+  const { folded, vector, copies, cut, joined } = nest
   const { max } = axes.view(axis)
+  const name = joined?.axis === axis ? [...joined.with, axis].join(' ') : axis
   const wide = axis === vector ? ` by ${4 * copies}` : ''
   const chunk = cut?.depth === depth ? ` chunks of ${plural(cut.rounds, 'round')}` : ''
-  return `${axis}(${folded.includes(axis) ? 'fold ' : ''}${max}${wide}${chunk})`
+  return `${name}(${folded.includes(axis) ? 'fold ' : ''}${max}${wide}${chunk})`
 }
 
 /** Where rounds ask for no bounds. */
@@ -82,7 +85,8 @@ function insideText({ inner }: Slide): string {
 
 function nestLines(nest: NestSchedule, axes: Axes): string[] {
   const { order, vector, inMemory, inTurn, fetch, slide } = nest
-  const loops = order.map((a, i) => axisText(nest, axes, a, i)).join(' ')
+  const inside = joinedAxes(axes, nest.joined)
+  const loops = order.map((a, i) => axisText(nest, inside, a, i)).join(' ')
   const notes = [
     ...(vector === undefined && order.length > 0 ? ['point by point'] : []),
     ...(inMemory ? ['folding in memory'] : []),

@@ -7,7 +7,9 @@ import { closesOf, foldedCarries } from '../../kernel/carried.ts'
 import { type KernelPart, type LetStmt, type LoopStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
 import { storeOperands } from '../../kernel/walk.ts'
 import { placesOf } from '../../scalar/summation.ts'
+import { nearBytes } from '../../target/loops.ts'
 import type { DType } from '../../types/dtype.ts'
+import { joinedAxes } from './ir/joined.ts'
 import { operandLayout, type Product } from './ir/product.ts'
 import type {
   BlockSchedule,
@@ -23,6 +25,7 @@ import { foldsOf } from './ir/schedule.ts'
 import { isTotal, type LevelContext, type Nest, operandsOfRoot, outerValues, type Root, type Step } from './ir/steps.ts'
 import { Axes, type AxisView, blockView, definitionsOf, localView, openView, type Tile } from './ir/tile.ts'
 import { foldsInBlocks } from './nest/foldBlocks.ts'
+import { joinedOf, standingOf } from './nest/joined.ts'
 import { chooseLoops } from './nest/nest.ts'
 import { copyOf } from './nest/packing.ts'
 import { joinPairs } from './nest/pairs.ts'
@@ -212,7 +215,7 @@ class LevelScheduler {
       const overlaps = storesApart(this.places, roots, roots.flatMap(operandsOfRoot))
       return { kind: 'nest', roots, folded, ...loopsOfSlide(slide), results, totals, slide: { ...slide, overlaps } }
     }
-    const loops = chooseLoops(this.places, nest)
+    const loops = this.chosen(nest)
     if (loops.order.length > folded.length)
       for (const f of folds) results.set(f.id, this.makeTile(f.id, f.kept, f.dtype))
     const { cut } = loops
@@ -226,6 +229,26 @@ class LevelScheduler {
         )
       }
     return { kind: 'nest', roots, folded, ...loops, results, totals }
+  }
+
+  /** The loops of a nest: along axes that stand beside each other in all of it they go as one. */
+  private chosen(nest: Nest): ReturnType<typeof chooseLoops> & Pick<NestSchedule, 'joined'> {
+    const { places } = this
+    const { roots, folded, space } = nest
+    const kept = space.length > folded.length
+    const results = roots.flatMap((r) =>
+      r.kind === 'fold' && kept ? [this.makeTile(r.fold.id, r.fold.kept, r.fold.dtype)] : [],
+    )
+    const joined = joinedOf(standingOf(places), { space, folded, roots, results })
+    if (joined === undefined) return chooseLoops(places, nest)
+    const apart = places.axes
+    places.axes = joinedAxes(apart, joined)
+    const loops = chooseLoops(places, { ...nest, space: space.filter((a) => !joined.with.includes(a)) })
+    const { loops: machine } = places.facts.machine
+    const near = machine === undefined || results.every((t) => t.bytes <= nearBytes(machine))
+    places.axes = apart
+    // Accumulators in memory go through all of their tiles for each row that is folded.
+    return loops.inMemory && !near ? chooseLoops(places, nest) : { ...loops, joined }
   }
 
   private product(product: Product): LoopStep {

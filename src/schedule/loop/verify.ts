@@ -6,6 +6,7 @@
 import { type KernelPart, type LoopStmt, operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
 import { storeOperands } from '../../kernel/walk.ts'
 import { isFloat } from '../../types/dtype.ts'
+import { type Joined, loopsApart } from './ir/joined.ts'
 import type {
   BlockSchedule,
   CopySchedule,
@@ -17,7 +18,8 @@ import type {
 } from './ir/schedule.ts'
 import { isTotal, type Root } from './ir/steps.ts'
 import { type Axes, type Def, definitionsOf, type Tile } from './ir/tile.ts'
-import type { KernelFacts } from './tiles/places.ts'
+import { mayJoin, type Standing } from './nest/joined.ts'
+import type { KernelFacts, Place } from './tiles/places.ts'
 
 /** What breaks a law, a line each; none of a schedule that may run. */
 export function verifyLoopSchedule(schedule: LoopSchedule, facts: KernelFacts): string[] {
@@ -31,7 +33,7 @@ class Verifier {
   readonly errors: string[] = []
   private readonly facts: KernelFacts
   private readonly defs: ReadonlyMap<ValueId, Def>
-  private readonly placed = new Set<ValueId>()
+  private readonly placed = new Map<ValueId, Place>()
   private readonly allTiles = new Set<Tile>()
   /** The axes of the level that is gone through. */
   private axes: Axes | undefined
@@ -53,7 +55,7 @@ class Verifier {
     const stored = new Set<string>()
     for (const id of level.early) this.needs(id, stored, 'an early load')
     const before = new Set([...level.early])
-    for (const id of before) this.placed.add(id)
+    for (const id of before) this.placed.set(id, 'register')
     for (const step of level.steps) {
       this.step(step, axes, stored)
       for (const p of storesOf(step)) stored.add(p)
@@ -100,7 +102,7 @@ class Verifier {
             !this.facts.mayAlias(p, step.source.param.name),
             `copy of ${step.source.param.name} after a store into ${p}`,
           )
-        if (step.root.home) this.placed.add(step.root.id)
+        if (step.root.home) this.placed.set(step.root.id, step.root.tile)
         break
       case 'product': {
         const { id, a, b, directA, directB } = step.product
@@ -108,7 +110,7 @@ class Verifier {
         if (directB === undefined) this.must(this.placed.has(b), `product %${id} reads %${b}, which has no tile yet`)
         this.allTiles.add(step.tile)
         if (step.pairs !== undefined) this.allTiles.add(step.pairs.tile)
-        this.placed.add(id)
+        this.placed.set(id, step.tile)
         break
       }
       case 'scan': {
@@ -120,7 +122,7 @@ class Verifier {
         const ordered = this.facts.strict && isFloat(stmt.dtype)
         this.must(vector !== own || !ordered, `scan %${stmt.id}: a strict scan across lanes`)
         this.allTiles.add(tile)
-        this.placed.add(stmt.id)
+        this.placed.set(stmt.id, tile)
         break
       }
       case 'loop':
@@ -136,9 +138,10 @@ class Verifier {
   }
 
   private nest(nest: NestSchedule, axes: Axes, stored: ReadonlySet<string>): void {
-    const { order, folded, vector, inMemory, inTurn, roots, cut, copies, slide } = nest
+    const { order, folded, vector, inMemory, inTurn, roots, cut, copies, slide, joined } = nest
     const what = `nest over ${order.join(', ')}`
     this.must(new Set(order).size === order.length, `${what}: an axis twice`)
+    if (joined !== undefined) this.joined(nest, joined, what)
     for (const a of order) this.must(axes.varying([a]).length === 1, `${what}: ${a} has one index`)
     const inner = inMemory ? [...order].filter((a) => a !== vector) : order
     const kept = inner.length - folded.length
@@ -166,12 +169,13 @@ class Verifier {
     // What the nest keeps may be read by its other roots, which are computed with it.
     const own = roots.flatMap((r) => (r.kind === 'keep' && r.home && !this.placed.has(r.id) ? [r.id] : []))
     for (const id of own) this.operands(id, stored, what)
-    for (const id of own) this.placed.add(id)
+    for (const r of roots) if (r.kind === 'keep' && own.includes(r.id)) this.placed.set(r.id, r.tile)
     for (const r of roots) {
       if (r.kind === 'keep') {
         this.allTiles.add(r.tile)
         if (!r.home) this.needs(r.id, stored, what)
-        this.sameAxes(slide === undefined ? order : order.slice(0, kept), r.axes, `${what}, keeping %${r.id},`)
+        const loops = loopsApart(nest)
+        this.sameAxes(slide === undefined ? loops : order.slice(0, kept), r.axes, `${what}, keeping %${r.id},`)
       } else if (r.kind === 'store') for (const id of storeOperands(r.stmt)) this.needs(id, stored, what)
       else {
         for (const id of r.fold.args) this.needs(id, stored, what)
@@ -184,12 +188,29 @@ class Verifier {
           `${what}: place of %${r.fold.id}`,
         )
         if (slide !== undefined) this.slide(nest, slide, stored, what)
-        if (direct) this.placed.add(r.fold.id)
+        if (direct) this.placed.set(r.fold.id, 'register')
       }
     }
-    for (const r of roots) if (r.kind === 'fold') this.placed.add(r.fold.id)
+    for (const r of roots) if (r.kind === 'fold') this.placed.set(r.fold.id, nest.results.get(r.fold.id) ?? 'register')
     for (const t of nest.results.values()) this.allTiles.add(t)
     for (const totals of nest.totals.values()) for (const t of totals) this.allTiles.add(t)
+  }
+
+  /** Axes that one loop goes along stand beside each other in all that the nest touches. */
+  private joined(nest: NestSchedule, joined: Joined, what: string): void {
+    const { axes } = this
+    const space = loopsApart(nest)
+    this.must(nest.order.includes(joined.axis) && nest.slide === undefined, `${what}: joined along ${joined.axis}`)
+    if (axes === undefined) return
+    const at: Standing = {
+      axes,
+      def: (id) => this.def(id),
+      place: (id) => this.placed.get(id),
+      param: (name) =>
+        this.facts.params.get(name) ?? { name, dtype: 'f32', shape: [], format: 'plain', access: 'read' },
+    }
+    const touching = { space, folded: nest.folded, roots: nest.roots, results: [...nest.results.values()] }
+    this.must(mayJoin(at, touching, joined), `${what}: ${joined.with.join(', ')} not beside ${joined.axis}`)
   }
 
   /** Windows that slide do so inside the lanes, and what is stored as they leave is nothing that they load later. */
@@ -230,8 +251,9 @@ class Verifier {
     }
     for (const c of carried) for (const t of c.tiles ?? []) this.allTiles.add(t)
     this.must(registers.length + tiles.length === stmt.carries.length, `loop over ${stmt.axis} loses a state`)
-    const outside = new Set(this.placed)
-    for (const c of stmt.carries) this.placed.add(c.param)
+    const outside = new Set(this.placed.keys())
+    const tileOf = new Map(tiles.map((c) => [c.carry, c.tile]))
+    for (const c of stmt.carries) this.placed.set(c.param, tileOf.get(c) ?? 'register')
     this.level(
       body,
       stmt.body,
@@ -242,8 +264,8 @@ class Verifier {
     this.axes = step.axes
     for (const c of registers) this.needs(c.next, new Set(storesOf(step)), `next state of the loop over ${stmt.axis}`)
     this.axes = outer
-    for (const id of [...this.placed]) if (!outside.has(id)) this.placed.delete(id)
-    for (const c of stmt.carries) this.placed.add(c.result)
+    for (const id of [...this.placed.keys()]) if (!outside.has(id)) this.placed.delete(id)
+    for (const c of stmt.carries) this.placed.set(c.result, tileOf.get(c) ?? 'register')
   }
 
   /** A value is at hand, or computed here from what is; nothing it loads was stored into. */

@@ -15,6 +15,7 @@ import { emitStore, emitTileStore } from '../value/store.ts'
 import type { Values } from '../value/values.ts'
 import { Accumulator } from './fold.ts'
 import { startOfFold, stepInTile, TotalsInMemory } from './foldInMemory.ts'
+import { emitJoined } from './joined.ts'
 import { axisBounds, type Blocks, countedLoop } from './loops.ts'
 import { emitSlide } from './slide.ts'
 import { vectorLoop } from './vectorLoop.ts'
@@ -42,8 +43,8 @@ class NestEmitter {
   emit(): void {
     const { values } = this
     const level = values.scope.depth
-    if (this.schedule.inMemory) this.loopInMemory(0)
-    else this.loop(0)
+    if (this.schedule.joined === undefined) this.loops()
+    else emitJoined(values, this.schedule.joined, () => this.loops())
     for (const r of this.schedule.roots) {
       if (r.kind === 'keep' && r.home) values.setHome(r.id, { kind: 'tile', tile: r.tile, depth: level, round: false })
       if (r.kind !== 'fold') continue
@@ -53,6 +54,11 @@ class NestEmitter {
       if (reg !== undefined) values.setHome(id, { kind: 'register', reg, depth: level })
       else values.setHome(id, { kind: 'tile', tile: this.tileOf(id), depth: level, round: this.roundsLate(r.fold) })
     }
+  }
+
+  private loops(): void {
+    if (this.schedule.inMemory) this.loopInMemory(0)
+    else this.loop(0)
   }
 
   private tileOf(id: number): Tile {

@@ -8,6 +8,7 @@ import type { Predicate } from '../../../affine/predicate.ts'
 import type { FoldedCarry } from '../../../kernel/carried.ts'
 import type { Carry, KernelParam, KernelPart, LetStmt, LoopStmt, ValueId } from '../../../kernel/ir.ts'
 import type { Scalar } from '../../../scalar/ops.ts'
+import type { Joined } from './joined.ts'
 import type { Product } from './product.ts'
 import type { Fold, Root } from './steps.ts'
 import type { Axes, Tile } from './tile.ts'
@@ -38,6 +39,8 @@ export interface NestSchedule {
   /** Loops, outermost first: kept axes stand before folded ones. */
   readonly order: readonly string[]
   readonly vector: string | undefined
+  /** Axes that one loop goes along. */
+  readonly joined?: Joined
   /** Groups of four lanes a step of the vector axis takes. */
   readonly copies: number
   /**

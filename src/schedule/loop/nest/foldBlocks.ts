@@ -17,6 +17,7 @@ import { liveLets, storeOperands } from '../../../kernel/walk.ts'
 import { combinerOp } from '../../../scalar/ops.ts'
 import { type LoopMachine, nearBytes } from '../../../target/loops.ts'
 import { isFunction } from '../../price.ts'
+import { loopsApart } from '../ir/joined.ts'
 import { foldsOf, type LoopSchedule, type NestSchedule } from '../ir/schedule.ts'
 import { accumulatorDType, type Fold, isTotal, outerValues } from '../ir/steps.ts'
 import type { KernelFacts } from '../tiles/places.ts'
@@ -45,6 +46,7 @@ export function foldsInBlocks({ part, axes, body }: LoopSchedule, facts: KernelF
 function cutOf(nest: NestSchedule, terms: Terms, facts: KernelFacts, loops: LoopMachine): Cut | undefined {
   const folds = foldsOf(nest)
   if (folds.length === 0 || folds.length < nest.roots.length || nest.slide !== undefined) return undefined
+  const order = loopsApart(nest)
   const own = new Set<ValueId>()
   const takes = (f: Fold): boolean =>
     f.combiner in combinerOp &&
@@ -58,15 +60,13 @@ function cutOf(nest: NestSchedule, terms: Terms, facts: KernelFacts, loops: Loop
   const dtypeOf = (id: ValueId): LetStmt['dtype'] => terms.lets.get(id)?.dtype ?? 'f32'
   const functions = [...own].filter((id) => {
     const l = terms.lets.get(id)
-    return (
-      l !== undefined && nest.order.every((a) => l.axes.includes(a)) && isFunction(l, dtypeOf, facts.machine.prices)
-    )
+    return l !== undefined && order.every((a) => l.axes.includes(a)) && isFunction(l, dtypeOf, facts.machine.prices)
   })
   if (functions.length < 2) return undefined
   const most = nearBytes(loops) / 8
-  const points = terms.countOf(nest.order)
+  const points = terms.countOf(order)
   if (points <= 2 * most) return undefined
-  for (const axis of nest.order) {
+  for (const axis of order) {
     if (!nest.folded.includes(axis) || !terms.isWhole(axis)) continue
     const extent = terms.countOf([axis])
     const block = Math.floor((most * extent) / points)

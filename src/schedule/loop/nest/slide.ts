@@ -8,6 +8,7 @@ import { always, type Bound, conjoin } from '../../../affine/predicate.ts'
 import type { KernelPart, LetStmt, Stmt, ValueId } from '../../../kernel/ir.ts'
 import { expressionsOf } from '../../../kernel/walk.ts'
 import { fastChunkOf, strictChunk } from '../../../scalar/summation.ts'
+import { loopsApart } from '../ir/joined.ts'
 import {
   foldsOf,
   type InnerRounds,
@@ -97,7 +98,8 @@ class Sliding {
 
   /** The one sum of the nest, along the longest axis that it may slide along. */
   slide(): { readonly id: ValueId; readonly slide: Slide } | undefined {
-    const { vector, folded, inMemory, order, roots } = this.nest
+    const { vector, folded, inMemory, roots } = this.nest
+    const order = loopsApart(this.nest)
     const [fold, second] = foldsOf(this.nest)
     if (fold === undefined || second !== undefined || roots.length > 1 || fold.acc !== undefined) return undefined
     if (inMemory || vector === undefined || folded.includes(vector)) return undefined

@@ -10,6 +10,7 @@ import { liveLets, storeOperands } from '../../../kernel/walk.ts'
 import { fastChunkOf, strictChunk } from '../../../scalar/summation.ts'
 import { dtypeBytes, isWide } from '../../../types/dtype.ts'
 import { isFunction } from '../../price.ts'
+import { loopsApart } from '../ir/joined.ts'
 import { foldsOf, type LoopSchedule, type LoopStep, type NestSchedule } from '../ir/schedule.ts'
 import { accumulatorDType, type Fold, operandsOfRoot } from '../ir/steps.ts'
 import type { KernelFacts } from '../tiles/places.ts'
@@ -138,7 +139,8 @@ class Writer {
     }
     return steps.every((s) => {
       if (!this.reads(s, fold.id)) return true
-      return s.kind === 'nest' && s.order.length === fold.kept.length && fold.kept.every((a) => s.order.includes(a))
+      const order = s.kind === 'nest' ? loopsApart(s) : []
+      return s.kind === 'nest' && order.length === fold.kept.length && fold.kept.every((a) => order.includes(a))
     })
   }
 

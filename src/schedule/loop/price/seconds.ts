@@ -12,6 +12,7 @@ import type { LoopMachine } from '../../../target/loops.ts'
 import type { Machine } from '../../../target/machine.ts'
 import { dtypeBytes } from '../../../types/dtype.ts'
 import { sizeOf } from '../../../types/shape.ts'
+import { joinedAxes } from '../ir/joined.ts'
 import type {
   BlockSchedule,
   CopySchedule,
@@ -130,6 +131,8 @@ class PartPricer {
     const { places, tally } = this
     const own = new Tally()
     const { slide } = nest
+    const apart = places.axes
+    places.axes = joinedAxes(apart, nest.joined)
     const standing = this.standing(around)
     const counts = slide === undefined ? undefined : placesOf(slide, places.axes.view(slide.axis).max)
     const pricer = (order: readonly string[], slid?: Fold): Pricer =>
@@ -161,6 +164,7 @@ class PartPricer {
         at.param(p, stmt.index, { masked: at.maskVaries(stmt), write: true }, stmt.combiner === undefined ? 1 : 2)
       }
     }
+    places.axes = apart
     for (const r of nest.roots) {
       if (r.kind === 'keep' && r.home) places.set(r.id, r.tile)
       if (r.kind === 'fold') places.set(r.fold.id, nest.results.get(r.fold.id) ?? 'register')
