@@ -4,11 +4,13 @@ import { storeOperands } from '../../kernel/walk.ts'
 import { foldOf, type LevelContext, type Nest, outerValues, type Placement, type Root, type Step } from './ir/steps.ts'
 import { namedAxes } from './ir/tile.ts'
 import { functionsApart } from './tiles/functionsApart.ts'
+import { functionsInRuns } from './tiles/functionsInRuns.ts'
 import { chooseMaterialised, hazards } from './tiles/materialise.ts'
 
 export function planLevel(stmts: readonly Stmt[], ctx: LevelContext, finals: readonly Root[] = []): Step[] {
   const together = place(stmts, ctx, new Set(), new Set(), finals)
-  const apart = functionsApart(stmts, ctx, together)
+  const functions = functionsApart(stmts, ctx, together)
+  const apart = new Set([...functions, ...functionsInRuns(stmts, ctx, together, functions)])
   const first = apart.size === 0 ? together : place(stmts, ctx, apart, apart, finals)
   let kept = chooseMaterialised(stmts, ctx, first, apart)
   for (let round = 0; round < 8; round++) {

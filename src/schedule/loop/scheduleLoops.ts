@@ -133,6 +133,8 @@ class LevelScheduler {
       products: this.products,
       def: (id) => places.def(id),
       hasHome: (id) => places.has(id),
+      place: (id) => places.get(id),
+      param: (name) => places.paramOf(name),
       makeTile: this.makeTile,
       mayAlias: places.facts.mayAlias,
       productInit: (p) => this.targets.get(p.id)?.init,

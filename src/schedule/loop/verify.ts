@@ -17,9 +17,9 @@ import type {
   Slide,
 } from './ir/schedule.ts'
 import { isTotal, type Root } from './ir/steps.ts'
-import { type Axes, type Def, definitionsOf, type Tile } from './ir/tile.ts'
+import { type Axes, type Def, definitionsOf, type Place, type Tile } from './ir/tile.ts'
 import { mayJoin, type Standing } from './nest/joined.ts'
-import type { KernelFacts, Place } from './tiles/places.ts'
+import type { KernelFacts } from './tiles/places.ts'
 
 /** What breaks a law, a line each; none of a schedule that may run. */
 export function verifyLoopSchedule(schedule: LoopSchedule, facts: KernelFacts): string[] {

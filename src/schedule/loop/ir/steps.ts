@@ -1,12 +1,20 @@
 /** What a level of statements is made of: loop nests over shared iteration spaces, folds, products, scans, inner loops. */
 import type { Expr } from '../../../affine/expr.ts'
-import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type StoreStmt, type ValueId } from '../../../kernel/ir.ts'
+import {
+  type KernelParam,
+  type LetStmt,
+  type LoopStmt,
+  operandsOf,
+  type Stmt,
+  type StoreStmt,
+  type ValueId,
+} from '../../../kernel/ir.ts'
 import { storeOperands } from '../../../kernel/walk.ts'
 import type { Combiner } from '../../../scalar/ops.ts'
 import type { Machine } from '../../../target/machine.ts'
 import { computeDType, type DType, isFloat } from '../../../types/dtype.ts'
 import type { Product } from './product.ts'
-import type { Axes, Def, Tile } from './tile.ts'
+import type { Axes, Def, Place, Tile } from './tile.ts'
 
 /** A reduction, or a dot as the sum of a product of two operands. */
 export interface Fold {
@@ -70,6 +78,9 @@ export interface LevelContext {
   def(id: ValueId): Def
   /** Values that stand in locals or scratch already. */
   hasHome(id: ValueId): boolean
+  /** Where they stand. */
+  place(id: ValueId): Place | undefined
+  param(name: string): KernelParam
   /** Gives a value a scratch tile. */
   makeTile(id: ValueId, axes: readonly string[], dtype: DType): Tile
   /** Whether two parameters may share memory. */

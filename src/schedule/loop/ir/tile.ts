@@ -99,6 +99,9 @@ export interface Tile {
   readonly bytes: number
 }
 
+/** Where a value stands: in a register, or a tile. */
+export type Place = 'register' | Tile
+
 /** How a value stands in a scratch tile: half floats as f32, narrow integers and bools as i32. */
 export function tileDType(d: DType): DType {
   const c = computeDType(d)

@@ -7,8 +7,8 @@ import type { KernelParam, StoreStmt, TileOp, ValueId } from '../../../kernel/ir
 import { expressionsOf, storeOperands } from '../../../kernel/walk.ts'
 import type { Joined } from '../ir/joined.ts'
 import type { Root } from '../ir/steps.ts'
-import { type Axes, type Def, namedAxes, type Tile } from '../ir/tile.ts'
-import { inlineOperands, type Place, type Places } from '../tiles/places.ts'
+import { type Axes, type Def, namedAxes, type Place, type Tile } from '../ir/tile.ts'
+import { inlineOperands, type Places } from '../tiles/places.ts'
 import { bytePosition } from './position.ts'
 
 /** What is asked of the surroundings of a nest. */

@@ -30,14 +30,14 @@ const isOfEveryPoint = (id: ValueId, { space }: Nest, ctx: LevelContext): boolea
   ctx.axes.varying(ctx.def(id).axes).length === space.length
 
 /** Whether a value is worth lanes of its own and small enough to stand near. */
-function standsNear({ axes: names, dtype }: Def, { axes, machine: { loops } }: LevelContext): boolean {
+export function standsNear({ axes: names, dtype }: Def, { axes, machine: { loops } }: LevelContext): boolean {
   if (loops === undefined) return false
   const size = axes.varying(names).reduce((n, a) => n * axes.view(a).max, 1)
   return size >= loops.lanes && size * tileBytes(dtype) <= nearBytes(loops)
 }
 
 /** The functions that a nest computes at its points. */
-function functionsOf(roots: readonly Root[], ctx: LevelContext, may: (id: ValueId) => boolean): ValueId[] {
+export function functionsOf(roots: readonly Root[], ctx: LevelContext, may: (id: ValueId) => boolean): ValueId[] {
   const { prices } = ctx.machine
   const found: ValueId[] = []
   const seen = new Set<ValueId>()

@@ -3,10 +3,7 @@ import { InternalError, invariant } from '../../../diagnostics/errors.ts'
 import { type KernelParam, type LaunchScalar, operandsOf, type TileOp, type ValueId } from '../../../kernel/ir.ts'
 import { expressionsOf } from '../../../kernel/walk.ts'
 import type { Machine } from '../../../target/machine.ts'
-import { type Axes, type Def, namedAxes, Scratch, type Tile } from '../ir/tile.ts'
-
-/** A register, or a tile. */
-export type Place = 'register' | Tile
+import { type Axes, type Def, namedAxes, type Place, Scratch, type Tile } from '../ir/tile.ts'
 
 /** What scheduling knows of the kernel around a part. */
 export interface KernelFacts {
