@@ -1,4 +1,5 @@
 /** Partition of one level's statements into steps: each root goes into the first nest that may hold it, stores last. */
+import { valuesOf } from '../../affine/expr.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
 import { storeOperands } from '../../kernel/walk.ts'
 import { foldOf, type LevelContext, type Nest, outerValues, type Placement, type Root, type Step } from './ir/steps.ts'
@@ -49,6 +50,8 @@ function place(
   const ready = new Map<ValueId, number>()
   /** Copies of memory and functions apart, which nothing joins. */
   const closed = new Set<number>()
+  /** The nests of values that are kept apart. */
+  const apartOf = new Map<ValueId, number>()
   let floor = 0
   let deferred: StoreStmt[] = []
 
@@ -93,8 +96,27 @@ function place(
     return i
   }
 
+  /** Whether a value may be stored where it is computed apart: at the same points, into memory that nothing of the level loads. */
+  const mayFollow = (s: StoreStmt): boolean =>
+    s.combiner === undefined &&
+    s.maskValue === undefined &&
+    s.index.every((e) => valuesOf(e).size === 0) &&
+    sameSet(storeAxes(s, ctx), ctx.axes.varying(ctx.def(s.value).axes)) &&
+    stmts.every(
+      (o) => o.kind === 'store' || (o.kind === 'let' && (o.op.kind !== 'load' || !ctx.mayAlias(s.param, o.op.param))),
+    )
+
   const flushStores = (): void => {
-    for (const s of deferred) join({ kind: 'store', stmt: s }, storeAxes(s, ctx), [], storeOperands(s), true)
+    for (const s of deferred) {
+      const i = apartOf.get(s.value)
+      if (i !== undefined && mayFollow(s)) {
+        const step = steps[i]
+        const root: Root = { kind: 'store', stmt: s }
+        if (step?.kind === 'nest') step.roots.push(root)
+        at.set(root, i)
+        uses.push({ step: i, ids: storeOperands(s) })
+      } else join({ kind: 'store', stmt: s }, storeAxes(s, ctx), [], storeOperands(s), true)
+    }
     deferred = []
   }
   const own = (step: Step, key: Root | LetStmt | LoopStmt, ids: readonly ValueId[]): number => {
@@ -144,6 +166,7 @@ function place(
       if (ctx.copied.has(s.id) || apart.has(s.id)) {
         const i = own({ kind: 'nest', space: varying, folded: [], roots: [root] }, root, ids)
         closed.add(i)
+        if (!ctx.copied.has(s.id)) apartOf.set(s.id, i)
         ready.set(s.id, i + 1)
         continue
       }

@@ -69,7 +69,11 @@ class Runs {
     if (!this.isRun(this.alone(id), [id, ...wide])) return []
     const inPlace = this.kept.has(id) || this.isRun(nest, wide)
     const more = inPlace ? wide : [...wide, id]
-    return this.spared(id, count) > more.length * keepSeconds(count, loops) ? more : []
+    // Where the rows are folded, lanes may go down them instead, reading at strides.
+    const most = nest.folded.includes(row) ? count * loops.strided : Number.POSITIVE_INFINITY
+    const again = inPlace || wide.length === 0 ? 0 : rowSeconds(count, loops)
+    const spent = more.length * keepSeconds(count, loops) + again
+    return Math.min(most, this.spared(id, count)) > spent ? more : []
   }
 
   /** Whether a value runs over all of these axes. */
@@ -129,3 +133,7 @@ class Runs {
 /** Seconds of writing a row and reading it again; the last lanes are written one by one. */
 const keepSeconds = (count: number, { lanes, whole, strided }: LoopMachine): number =>
   2 * Math.ceil(count / lanes) * whole + (count % lanes) * strided
+
+/** Seconds of going along a row once more. */
+const rowSeconds = (count: number, { lanes, entry, round, partial }: LoopMachine): number =>
+  entry + Math.ceil(count / lanes) * round + (count % lanes === 0 ? 0 : partial)
