@@ -41,7 +41,7 @@ export const wasmTarget: Machine = {
   packBools: true,
   alignment: 64,
   minPrograms: 16,
-  shortRows: { below: 64, points: 1024, sharing: 1 },
+  shortRows: { below: 96, points: 1024, sharing: 1 },
   windowPoints: 4096,
   // Rows in pieces, each on another page, are read at a fifth of the rate of whole ones.
   columnBlock: 4096,

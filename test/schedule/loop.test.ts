@@ -166,7 +166,7 @@ describe('text', () => {
     expect(linesOf(scan)).toMatchInlineSnapshot(`
       "schedule of k: 1 program of c/70, 84160 bytes of scratch
         scan %1: loops none, 16 lanes along c, into tile 64 (c:4 r:280) f32
-        nest r(300) c(70 by 16)
+        nest r c(21000 by 16)
           store y = %1"
     `))
   test('windows that slide, what follows computed as they leave', () =>
@@ -181,7 +181,7 @@ describe('text', () => {
       "schedule of k: 4 programs of i/1, 2560 bytes of scratch
         nest k(20 by 4) j(30) l(fold 3) m(fold 3): windows sliding along j, 3 windows under way, unmasked inside
           fold %3 = sum %1 * %2 into tile 64 (k:4 j:80) f32
-        nest j(30) k(20 by 8): %4 in turn
+        nest j k(600 by 8): %4 in turn
           store y = %4"
     `))
   test('windows that slide, whose sums a fold reads too', () =>
@@ -303,7 +303,7 @@ describe('what breaks a law is found', () => {
       ),
     ).toMatchInlineSnapshot(`
       [
-        "part 0: nest over r, c, c: an axis twice",
+        "part 0: nest over c, c: an axis twice",
       ]
     `)
     expect(

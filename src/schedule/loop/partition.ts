@@ -2,10 +2,10 @@
 import { valuesOf } from '../../affine/expr.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type Stmt, type StoreStmt, type ValueId } from '../../kernel/ir.ts'
 import { storeOperands } from '../../kernel/walk.ts'
+import { functionsInRuns } from './functionsInRuns.ts'
 import { foldOf, type LevelContext, type Nest, outerValues, type Placement, type Root, type Step } from './ir/steps.ts'
 import { namedAxes } from './ir/tile.ts'
 import { functionsApart } from './tiles/functionsApart.ts'
-import { functionsInRuns } from './tiles/functionsInRuns.ts'
 import { chooseMaterialised, hazards } from './tiles/materialise.ts'
 
 export function planLevel(stmts: readonly Stmt[], ctx: LevelContext, finals: readonly Root[] = []): Step[] {

@@ -43,6 +43,7 @@ export function joinedOf(at: Standing, nest: Touching): Joined | undefined {
   if (touched === undefined) return undefined
   const { positions, elsewhere } = touched
   const may = kept.filter((a) => !elsewhere.has(a))
+  let most: Joined | undefined
   for (const axis of may) {
     const joined: string[] = []
     let run = isWhole(at.axes, axis) ? at.axes.view(axis).max : 0
@@ -52,9 +53,9 @@ export function joinedOf(at: Standing, nest: Touching): Joined | undefined {
       joined.unshift(around)
       run = isWhole(at.axes, around) ? run * at.axes.view(around).max : 0
     }
-    if (joined.length > 0) return { axis, with: joined }
+    if (joined.length > (most?.with.length ?? 0)) most = { axis, with: joined }
   }
-  return undefined
+  return most
 }
 
 /** Whether one loop may go along these axes of a nest. */

@@ -2,14 +2,14 @@
  * Functions of short rows that get nests of their own because one loop may go along all of their rows there, where that takes less: rows end in steps that
  * are not whole and in groups that wait by themselves. What a function takes is kept too, where it follows from something that the rows lack.
  */
-import { operandsOf, type Stmt, type ValueId } from '../../../kernel/ir.ts'
-import type { LoopMachine } from '../../../target/loops.ts'
-import { waitingSeconds } from '../../price.ts'
-import { foldOf, type LevelContext, type Nest, type Placement } from '../ir/steps.ts'
-import type { Tile } from '../ir/tile.ts'
-import { joinedOf, type Standing } from '../nest/joined.ts'
-import { isCall, loopStatementSeconds } from '../price/terms.ts'
-import { functionsOf, standsNear } from './functionsApart.ts'
+import { operandsOf, type Stmt, type ValueId } from '../../kernel/ir.ts'
+import type { LoopMachine } from '../../target/loops.ts'
+import { waitingSeconds } from '../price.ts'
+import { foldOf, type LevelContext, type Nest, type Placement } from './ir/steps.ts'
+import type { Tile } from './ir/tile.ts'
+import { joinedOf, type Standing } from './nest/joined.ts'
+import { isCall, loopStatementSeconds } from './price/terms.ts'
+import { functionsOf, standsNear } from './tiles/functionsApart.ts'
 
 /** Values that are kept so, given the steps of a level where none is, and the functions that are `apart` already. */
 export function functionsInRuns(
