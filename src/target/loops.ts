@@ -44,6 +44,8 @@ export interface LoopMachine {
   readonly own: number
   /** A line from beyond them on another page than the lines before, which nothing has asked for early. */
   readonly late: number
+  /** The same of a line from the farthest memory. */
+  readonly lateFar: number
   /** The share of accesses and loops, or of operations, whichever take less, that goes on behind the other. */
   readonly beside: number
   /** The same of what comes from the nearest memory of the record. */
@@ -74,6 +76,7 @@ export const loopUnits: Readonly<Record<keyof LoopMachine, 'count' | 'share' | '
   window: 'seconds',
   own: 'count',
   late: 'seconds',
+  lateFar: 'seconds',
   beside: 'share',
   nearOverlap: 'share',
   program: 'seconds',

@@ -122,6 +122,8 @@ export function streamSeconds(
     inside = bytes
   }
   if (held > loops.own) near += missed(streams, loops.own).late * loops.late
+  const common = memories.at(-2)?.bytes ?? 0
+  if (held > common) far += missed(streams, common).late * (loops.lateFar - loops.late)
   return { near, far }
 }
 
