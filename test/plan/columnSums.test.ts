@@ -53,6 +53,21 @@ describe('reductions down columns', () => {
     expect([blockOf(main, 16), blockOf(main, 47)]).toEqual([16, 47])
   })
 
+  test.each([
+    // In the common cache a program may read its columns twice; from the farthest memory each line of them comes late.
+    [[1000, 1000], 1],
+    [[6000, 1500], 5],
+  ] as const)('%o normalised down its columns: kernels and stages %i', (shape, parts) => {
+    const normalised = partsOf(
+      (x) => {
+        const y = x as Tensor
+        return y.sub(y.mean(0, { keepdims: true })).div(y.var(0, { keepdims: true }).add(1e-5).sqrt())
+      },
+      [shape],
+    )
+    expect(normalised).toHaveLength(parts)
+  })
+
   test('few numbers are not shared out, however many columns they stand in', () => {
     for (const shape of [
       [278, 300],

@@ -13,8 +13,8 @@ const steps = [1.6, 1.25, 1.1, 1.04]
 const passes = 8
 /** What a number costs that is e times what it began as, beside a probe that is predicted e times too high: no probe asks for every number. */
 const stay = 0.005
-/** Seconds that stay as they are: of a program of the grid, and what the processor looks ahead over. */
-const kept: readonly (keyof LoopMachine)[] = ['program', 'window']
+/** Seconds that stay as they are: of a program of the grid, what the processor looks ahead over, and of far lines, which no program of these brings. */
+const kept: readonly (keyof LoopMachine)[] = ['program', 'window', 'lateFar']
 /** Numbers go no further than this from where they began. */
 const furthest = 8
 

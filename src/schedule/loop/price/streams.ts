@@ -104,7 +104,7 @@ const product = (loops: readonly StreamLoop[]): number => loops.reduce((n, l) =>
 
 /**
  * Seconds of bringing the streams of a part from the memories that hold them, beyond the nearest bytes beside the core; `held`: bytes that
- * stay from one run to the next. Lines from beyond the core's own memories come late on each page that is not the next.
+ * stay from one run to the next. Lines from beyond the core's own memories come late on each page that is not the next, most of all from the farthest.
  */
 export function streamSeconds(
   streams: readonly Stream[],
