@@ -68,7 +68,7 @@ export const wasmTarget: Machine = {
     window: 12e-9,
     own: 1 << 20,
     late: 2.1e-9,
-    lateFar: 20e-9,
+    lateFar: 10e-9,
     beside: 0.3,
     nearOverlap: 0.8,
     program: 2e-9,

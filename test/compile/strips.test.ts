@@ -1,15 +1,16 @@
 /** Large values in strips (src/compile/strips): the same numbers in less memory, and what may not be cut. */
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import { type Compiled, compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
-import { crossEntropy, jit, matmul, type Tensor, tensor, valueAndGrad } from '../../src/index.ts'
+import { crossEntropy, jit, matmul, setDevice, type Tensor, tensor, valueAndGrad } from '../../src/index.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { at, check, trace } from './support.ts'
 
 const backend = createWasmBackend({ threads: 1 })
+beforeAll(() => setDevice('wasm', { threads: 1 }))
 afterAll(() => backend.dispose())
 
 /** The loops of a report: steps of each. */

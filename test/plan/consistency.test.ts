@@ -126,7 +126,7 @@ describe('reports', () => {
 
       kernels
           1  matrix      matmul + add + relu + softmax
-             read 41.1 KB, write 32.8 KB, 7.5 flop/B, modelled 0.0362 ms, 2 programs"
+             read 41.1 KB, write 32.8 KB, 7.5 flop/B, modelled 0.0361 ms, 2 programs"
     `)
   })
 })

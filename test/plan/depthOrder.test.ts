@@ -71,11 +71,11 @@ describe('channels that are last', () => {
       [
         "schedule of k0_conv2d: 7 programs of i/3, j/20, k/4, 13632 bytes of scratch",
         "  loop m in blocks of 3: carrying %7 in tile 64 (k:4 j:32 i:640) f32, its product adding in place",
-        "    first nest i(3) j(20) k(4 by 4)",
+        "    first nest i j(60) k(4 by 4)",
         "    first   keep %6 in tile 64 (k:4 j:32 i:640) f32",
         "    copy %1 = x0 into tile 2048 (l:4 n:16 m:48 j:192 i:3840) f32: runs of l n (4 to 4 bytes), padding filled in",
         "    product %8 rows i, j; columns k; depth m, n, l: 6, 3, 1 rows by one vector, %1 from its tile, %2 from x1 in place, adding in tile 64 (k:4 j:32 i:640) f32",
-        "  nest i(3) j(20) k(4 by 4)",
+        "  nest i j(60) k(4 by 4)",
         "    store y0 = %3",
       ]
     `))

@@ -78,6 +78,9 @@ export function footprint({ loops, unit, most }: Stream, from: number): number {
   return Math.min(runs * Math.max(run, runs > 1 ? cacheLine : run), Math.max(most, unit))
 }
 
+/** Runs side by side that processors ask for early, each by itself. */
+const followed = 8
+
 /** Lines of a run that come late where it begins on another page: those after them are asked for early. */
 const lateRun = 4
 
@@ -92,6 +95,7 @@ function lateLines({ loops, unit, apart }: Stream, bytes: number): number {
   for (const { count, stride } of moving.reverse()) {
     if (stride > Math.max(run, cacheLine)) {
       if (!Number.isFinite(stride)) return 0
+      if (count <= followed) continue
       const lines = Math.ceil(run / cacheLine)
       return ((bytes / cacheLine) * Math.min(1, stride / pageBytes) * Math.min(lines, lateRun)) / lines
     }
