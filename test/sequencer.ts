@@ -1,4 +1,7 @@
-/** The order of test files: those with a process of their own, then those that share one; of each, those that take minutes first, so that no process is left with one at the end. */
+/**
+ * The order of test files: those with a process of their own, then those that share one; of each, those that take long first, so that no
+ * process is left with one at the end.
+ */
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 const long = [

@@ -46,6 +46,10 @@ export interface LoopMachine {
   readonly late: number
   /** The same of a line from the farthest memory. */
   readonly lateFar: number
+  /** Lines of a run that come so where it begins on another page: those after them are asked for early. */
+  readonly lateRun: number
+  /** Runs side by side that are asked for early, each by itself. */
+  readonly followed: number
   /** The share of accesses and loops, or of operations, whichever take less, that goes on behind the other. */
   readonly beside: number
   /** The same of what comes from the nearest memory of the record. */
@@ -77,6 +81,8 @@ export const loopUnits: Readonly<Record<keyof LoopMachine, 'count' | 'share' | '
   own: 'count',
   late: 'seconds',
   lateFar: 'seconds',
+  lateRun: 'count',
+  followed: 'count',
   beside: 'share',
   nearOverlap: 'share',
   program: 'seconds',

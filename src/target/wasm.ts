@@ -69,6 +69,8 @@ export const wasmTarget: Machine = {
     own: 1 << 20,
     late: 2.1e-9,
     lateFar: 10e-9,
+    lateRun: 4,
+    followed: 8,
     beside: 0.3,
     nearOverlap: 0.8,
     program: 2e-9,

@@ -22,7 +22,16 @@ import type {
   Slide,
 } from './ir/schedule.ts'
 import { foldsOf } from './ir/schedule.ts'
-import { isTotal, type LevelContext, type Nest, operandsOfRoot, outerValues, type Root, type Step } from './ir/steps.ts'
+import {
+  type Fold,
+  isTotal,
+  type LevelContext,
+  type Nest,
+  operandsOfRoot,
+  outerValues,
+  type Root,
+  type Step,
+} from './ir/steps.ts'
 import { Axes, type AxisView, blockView, definitionsOf, localView, openView, type Tile } from './ir/tile.ts'
 import { foldsInBlocks } from './nest/foldBlocks.ts'
 import { joinedOf, standingOf } from './nest/joined.ts'
@@ -206,20 +215,18 @@ class LevelScheduler {
   /** The loops of a nest, and tiles for what it folds. */
   private loops(nest: Nest): NestSchedule {
     const { roots, folded } = nest
-    const results = new Map<ValueId, Tile>()
     const totals = new Map<ValueId, readonly Tile[]>()
     const folds = roots.flatMap((r) => (r.kind === 'fold' ? [r.fold] : []))
     const [first, second] = folds
     const slide = first === undefined || second !== undefined ? undefined : this.slides.get(first.id)
     if (first !== undefined && slide !== undefined) {
       // What follows in the nest takes the sum as it leaves.
-      if (roots.length === 1) results.set(first.id, this.makeTile(first.id, first.kept, first.dtype))
+      const results = roots.length === 1 ? this.resultsOf(folds) : new Map<ValueId, Tile>()
       const overlaps = storesApart(this.places, roots, roots.flatMap(operandsOfRoot))
       return { kind: 'nest', roots, folded, ...loopsOfSlide(slide), results, totals, slide: { ...slide, overlaps } }
     }
-    const loops = this.chosen(nest)
-    if (loops.order.length > folded.length)
-      for (const f of folds) results.set(f.id, this.makeTile(f.id, f.kept, f.dtype))
+    const results = nest.space.length > folded.length ? this.resultsOf(folds) : new Map<ValueId, Tile>()
+    const loops = this.chosen(nest, [...results.values()])
     const { cut } = loops
     if (loops.inMemory && cut !== undefined)
       for (const f of folds) {
@@ -233,14 +240,15 @@ class LevelScheduler {
     return { kind: 'nest', roots, folded, ...loops, results, totals }
   }
 
+  /** Tiles for what a nest folds. */
+  private resultsOf(folds: readonly Fold[]): Map<ValueId, Tile> {
+    return new Map(folds.map((f) => [f.id, this.makeTile(f.id, f.kept, f.dtype)]))
+  }
+
   /** The loops of a nest: along axes that stand beside each other in all of it they go as one. */
-  private chosen(nest: Nest): ReturnType<typeof chooseLoops> & Pick<NestSchedule, 'joined'> {
+  private chosen(nest: Nest, results: readonly Tile[]): ReturnType<typeof chooseLoops> & Pick<NestSchedule, 'joined'> {
     const { places } = this
     const { roots, folded, space } = nest
-    const kept = space.length > folded.length
-    const results = roots.flatMap((r) =>
-      r.kind === 'fold' && kept ? [this.makeTile(r.fold.id, r.fold.kept, r.fold.dtype)] : [],
-    )
     const joined = joinedOf(standingOf(places), { space, folded, roots, results })
     if (joined === undefined) return chooseLoops(places, nest)
     const apart = places.axes

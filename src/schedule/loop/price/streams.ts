@@ -78,17 +78,11 @@ export function footprint({ loops, unit, most }: Stream, from: number): number {
   return Math.min(runs * Math.max(run, runs > 1 ? cacheLine : run), Math.max(most, unit))
 }
 
-/** Runs side by side that processors ask for early, each by itself. */
-const followed = 8
-
-/** Lines of a run that come late where it begins on another page: those after them are asked for early. */
-const lateRun = 4
-
 /**
  * Lines of so many that a stream brings after it went on at another page than before, in the order of its loops; not told where values say
  * where, or where loops run in blocks.
  */
-function lateLines({ loops, unit, apart }: Stream, bytes: number): number {
+function lateLines({ loops, unit, apart }: Stream, bytes: number, { followed, lateRun }: LoopMachine): number {
   if (apart < loops.length) return 0
   const moving = loops.filter((l) => l.stride > 0 && l.count > 1)
   let run = unit
@@ -119,20 +113,20 @@ export function streamSeconds(
   let [near, far, paid, inside] = [0, 0, 0, loops.nearest]
   for (const [i, { bytes, bandwidth }] of memories.entries()) {
     if (held <= inside) break
-    const seconds = missed(streams, inside).bytes * (1 / bandwidth - paid)
+    const { bytes: brought, late } = missed(streams, inside, loops)
+    const seconds = brought * (1 / bandwidth - paid)
     if (i === 0) near = seconds
     else far += seconds
+    if (i === memories.length - 1) far += late * (loops.lateFar - loops.late)
     paid = 1 / bandwidth
     inside = bytes
   }
-  if (held > loops.own) near += missed(streams, loops.own).late * loops.late
-  const common = memories.at(-2)?.bytes ?? 0
-  if (held > common) far += missed(streams, common).late * (loops.lateFar - loops.late)
+  if (held > loops.own) near += missed(streams, loops.own, loops).late * loops.late
   return { near, far }
 }
 
 /** Bytes that streams bring from beyond a memory of so many, and how many lines of them come late. */
-function missed(streams: readonly Stream[], bytes: number): Missed {
+function missed(streams: readonly Stream[], bytes: number, machine: LoopMachine): Missed {
   const byNest = new Map<number, Stream[]>()
   for (const s of streams) {
     const have = byNest.get(s.nest)
@@ -150,7 +144,7 @@ function missed(streams: readonly Stream[], bytes: number): Missed {
       const each = product(s.loops.slice(0, from)) * footprint(s, from)
       const most = product(s.loops) * cacheLine
       const moved = Math.min(each, most)
-      const late = lateLines(s, moved)
+      const late = lateLines(s, moved, machine)
       const before = byKey.get(s.key) ?? { bytes: 0, late: 0 }
       // In a program whose bytes all fit, a later nest finds what an earlier one read.
       const both = keep ? Math.max : (a: number, b: number): number => a + b
