@@ -27,6 +27,8 @@ const { values: options } = parseArgs({
 
 /** Phases by the function that is all of each; a sample belongs to the innermost. */
 const phases = {
+  readFileSync: 'file',
+  dispatch: 'profiler',
   readModel: 'read',
   fromBytes: 'weights',
   importModel: 'import',

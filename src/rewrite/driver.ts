@@ -77,6 +77,12 @@ const fuelPerNode = 200
 /** What rules may ask of a pass, and how often they did. */
 type PassContext = RewriteContext & { readonly asked: number }
 
+/**
+ * Copies that a pass made because an operand changed, and of which node. As many read the copy as read that node; without this a rule that asks would fire
+ * in one of a model's layers a pass, since a change in a layer makes new nodes of all that follow. A copy of two nodes has users of both: undefined.
+ */
+type Copies = Map<Node, Node | undefined>
+
 class Pass {
   readonly #rules: RuleIndex
   readonly #context: PassContext
@@ -85,14 +91,23 @@ class Pass {
   readonly #normal = new Map<Node, Node>()
   /** Nodes on which no rule fires in any pass: none asked how often nodes are used, of them or of what is below them. */
   readonly #settled: Set<Node>
+  readonly #copies: Copies
   #fuel: number
 
-  constructor(rules: RuleIndex, context: PassContext, counts: Map<Rule, number>, fuel: number, settled: Set<Node>) {
+  constructor(
+    rules: RuleIndex,
+    context: PassContext,
+    counts: Map<Rule, number>,
+    fuel: number,
+    settled: Set<Node>,
+    copies: Copies,
+  ) {
     this.#rules = rules
     this.#context = context
     this.#counts = counts
     this.#fuel = fuel
     this.#settled = settled
+    this.#copies = copies
   }
 
   run(graph: Graph): Graph {
@@ -118,12 +133,7 @@ class Pass {
       if (stack.length > height) continue
       const isRebuilt = inputs.some((x) => this.#formOf(x) !== x)
       const { asked } = this.#context
-      const next = isRebuilt
-        ? withInputs(
-            top.form,
-            inputs.map((x) => this.#formOf(x) ?? x),
-          )
-        : this.#applyOne(top.form)
+      const next = isRebuilt ? this.#copy(top.form) : this.#applyOne(top.form)
       if (next === undefined) {
         this.#normal.set(top.form, top.form)
         if (asked === this.#context.asked && inputs.every((x) => this.#settled.has(x))) this.#settled.add(top.form)
@@ -133,6 +143,15 @@ class Pass {
       }
     }
     return this.#formOf(root) ?? root
+  }
+
+  #copy(node: Node): Node {
+    const copy = withInputs(
+      node,
+      node.inputs.map((x) => this.#formOf(x) ?? x),
+    )
+    this.#copies.set(copy, this.#copies.has(copy) ? undefined : node)
+    return copy
   }
 
   #formOf(node: Node): Node | undefined {
@@ -189,11 +208,12 @@ function rewriteOne(run: Run, graph: Graph): Graph {
     let current = intern(graph)
     const fuel = fuelPerNode * (nodesOf(current).length + 10)
     const settled = new Set<Node>()
-    // Use counts are those of a pass's input, so a rule that asks them may fire only one pass later.
+    // Use counts are those of a pass's input, so a rule that asks them of what a rule made fires one pass later.
     for (;;) {
       const before = current
       let uses: ReadonlyMap<Node, number> | undefined
       let reads: ReadonlyMap<Node, ReadonlySet<number>> | undefined
+      const copies: Copies = new Map()
       let asked = 0
       const context: PassContext = {
         mode: run.options.mode,
@@ -202,7 +222,8 @@ function rewriteOne(run: Run, graph: Graph): Graph {
         hasOneUse: (n) => {
           asked++
           uses ??= countUses(before)
-          return uses.get(n) === 1
+          const of = uses.has(n) ? n : copies.get(n)
+          return of !== undefined && uses.get(of) === 1
         },
         resultsRead: (region) => {
           asked++
@@ -214,7 +235,7 @@ function rewriteOne(run: Run, graph: Graph): Graph {
           return asked
         },
       }
-      const next = new Pass(run.rules, context, run.counts, fuel, settled).run(current)
+      const next = new Pass(run.rules, context, run.counts, fuel, settled, copies).run(current)
       if (sameNodes(next.outputs, current.outputs) && sameNodes(next.effects, current.effects)) return next
       current = next
     }

@@ -25,7 +25,7 @@ export interface RewriteContext {
   readonly fold: ((node: Node) => HostArray) | undefined
   /** The graph stands for others of other extents; undefined: for itself alone. */
   readonly generic: Generic | undefined
-  /** Whether one user (or output) reads a node. Nodes made since the pass began are not known to have one. */
+  /** Whether one user (or output) reads a node. Nodes that rules made since the pass began are not known to have one; a node of which only an operand changed is read as often as before. */
   readonly hasOneUse: (node: Node) => boolean
   /** Which results of a region are read; undefined for regions made since the pass began. */
   readonly resultsRead: (region: Node) => ReadonlySet<number> | undefined

@@ -283,4 +283,36 @@ describe('how much it does', () => {
     rewriteWith(rules, program([x, y, z], asking, c.neg(c.neg(settled))), { mode: 'fast' })
     expect(tried).toEqual(['below', 'mul', 'above', 'mul', 'above'])
   })
+
+  test('rules that ask how often values are used fire in all layers of a model in one pass', () => {
+    /** How often rules were tried for layers of attention, whose permuted products are asked about. */
+    const tries = (count: number): number => {
+      let tries = 0
+      const counted = allRules.map(
+        (r): Rule => ({
+          ...r,
+          apply: (node, context) => {
+            tries++
+            return r.apply(node, context)
+          },
+        }),
+      )
+      const heads = (y: Node): Node => c.permute(c.reshape(y, [8, 4, 8]), [1, 0, 2])
+      const x = f32(0, 8, 32)
+      let y: Node = x
+      for (let i = 0; i < count; i++) {
+        const [q, k, v] = [0, 1, 2].map(() => heads(c.add(c.matmul(y, weights(32, 32)), weights(32)))) as [
+          Node,
+          Node,
+          Node,
+        ]
+        const scores = c.softmax(c.matmul(q, c.permute(k, [0, 2, 1])), 2)
+        y = c.add(y, c.matmul(c.reshape(c.permute(c.matmul(scores, v), [1, 0, 2]), [8, 32]), weights(32, 32)))
+      }
+      const { applied } = rewriteWith(counted, program([x], y), { mode: 'fast', fold })
+      expect(applied.find((a) => a.rule === 'permute-of-contract')?.count).toBe(count)
+      return tries
+    }
+    expect(tries(32)).toBeLessThanOrEqual(9 * tries(4))
+  })
 })
