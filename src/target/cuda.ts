@@ -21,6 +21,7 @@ export const cudaTarget: SimtTarget = {
   precision: 'tf32x3',
   prices: gpuPrices,
   launch: 3e-6,
+  stageLaunch: 1e-6,
   // Virtual addresses; how much of it there is, the allocator knows.
   mostBytes: { value: 2 ** 47, arena: 2 ** 47 },
   positionBits: 64,
@@ -37,6 +38,7 @@ export const cudaTarget: SimtTarget = {
   // What the registers of 1024 threads hold, and the memory they share.
   lineBytes: { fast: 128 << 10, strict: 128 << 10 },
   memoryLine: 128,
+  memorySector: 32,
   // Mostly from the second-level cache.
   rereadShare: 0.4,
   dotBlock: {
@@ -81,7 +83,7 @@ export const cudaTarget: SimtTarget = {
   apartBytes: 16 << 20,
   minPrograms: 528,
   // A block that streams (bench/NOTES.md), and a multiprocessor.
-  programShare: { moving: 1 / 60, computing: 1 / 132 },
+  programShare: { moving: 1 / 60, computing: 1 / 132, columns: 1 / 140 },
   shortRows: { below: 1024, points: 2048, sharing: 1 },
   columnBlock: 128,
   // Few programs that wait for a cache leave most of its bandwidth.

@@ -55,6 +55,8 @@ export interface Machine {
   readonly prices: Prices
   /** Seconds from one kernel to the next. */
   readonly launch: number
+  /** Seconds from a kernel to its finishing stage. Absent: folds are cut wherever programs would be too few. */
+  readonly stageLaunch?: number
   /** Most bytes of one value in memory, and of a program's intermediate values together: what addresses and bindings reach. */
   readonly mostBytes: { readonly value: number; readonly arena: number }
   /** Bits that positions in a kernel have: of elements, indices along axes, numbers of programs. */
@@ -88,6 +90,8 @@ export interface Machine {
    * least.
    */
   readonly memoryLine?: number
+  /** Bytes that memory moves at least: programs take as few columns as fill them where that lets their rows stay resident. Absent: 16 columns. */
+  readonly memorySector?: number
   /** Time of reading a row's elements once more, of that of the first time; absent where rows that do not stay resident are refused. */
   readonly rereadShare?: number
   /** Block of a matrix product a program computes: rows, columns, depth of one step. */
@@ -210,8 +214,11 @@ export interface Machine {
    * others are.
    */
   readonly windowPoints?: number
-  /** The shares of bandwidth and arithmetic that one program can use, a block of threads. Absent: a program uses all there is. */
-  readonly programShare?: { readonly moving: number; readonly computing: number }
+  /**
+   * The shares of bandwidth and arithmetic that one program can use, a block of threads; of bandwidth down `columns` that pass by as well (as `moving`
+   * unless given). Absent: a program uses all there is.
+   */
+  readonly programShare?: { readonly moving: number; readonly computing: number; readonly columns?: number }
   /** Columns a program of a column-wise reduction takes at least: a reduction is cut where fewer programs would remain. */
   readonly columnBlock: number
   /** The same of a finishing stage, whose partial results come from the last cache. */

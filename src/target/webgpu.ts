@@ -47,6 +47,7 @@ export function webgpuTarget(given: Partial<WebgpuLimits> = {}): SimtTarget {
     precision: 'ieee',
     prices: gpuPrices,
     launch: 5e-6,
+    stageLaunch: 5e-6,
     mostBytes: { value: limits.valueBytes, arena: limits.arenaBytes },
     positionBits: 32,
     maxBuffers: storageBuffers,
@@ -89,7 +90,7 @@ export function webgpuTarget(given: Partial<WebgpuLimits> = {}): SimtTarget {
     alignment: limits.alignment,
     minPrograms: 264,
     rowPrograms: 264,
-    programShare: { moving: 1 / 100, computing: 1 / 132 },
+    programShare: { moving: 1 / 200, computing: 1 / 132 },
     // Five times: a token's heads with its angles.
     shortRows: { below: 1024, points: 1024, sharing: 5 },
     columnBlock: 64,

@@ -34,6 +34,7 @@ test('records are complete: none takes what another has by leaving it out', () =
     'elementBytes',
     'lineBytes',
     'memoryLine',
+    'memorySector',
     'loops',
     'plainMatrixRate',
     'integerMatrixRate',
@@ -45,6 +46,7 @@ test('records are complete: none takes what another has by leaving it out', () =
     'rowAlignment',
     'rowPrograms',
     'simt',
+    'stageLaunch',
     'windowPoints',
   ]
   const needed = (record: object): string[] => keys(record).filter((k) => !optional.includes(k))

@@ -38,6 +38,12 @@ export function analyse(body: Body, target: Machine, mode: NumericsMode): Analys
   return a.reduced.size === 0 ? { ok: true, roles: withoutFolds(a) } : reductionRoles(a)
 }
 
+/** The roles of a body whose reductions are cut along an axis with all of them whole, if a kernel of the target computes it so. */
+export function uncutRoles(body: Body, target: Machine, mode: NumericsMode): Roles | undefined {
+  const whole = reductionRoles(analysisOf(body, target, mode), false)
+  return whole.ok && whole.roles.splitBy === undefined ? whole.roles : undefined
+}
+
 /** Why a body is more than a kernel of the target takes; undefined: it is not. */
 function tooLarge(body: Body, target: Machine): Refused | undefined {
   const buffers = buffersOf(body)

@@ -19,7 +19,27 @@ export function straightGrid(body: Body, roles: Roles, target: Machine, mode: Nu
   const most = mode === 'strict' ? mostLines(body, roles, target) : undefined
   const rows = isElementwise ? target.sharedRows : 1
   const fewest = target.loops === undefined ? undefined : target.minPrograms
-  return parallelGrid(body, roles, Math.min(wanted, most ?? wanted), { rows, fewest })
+  const grid = parallelGrid(body, roles, Math.min(wanted, most ?? wanted), { rows, fewest })
+  return isElementwise ? grid : withRepeats(body, roles, target, grid)
+}
+
+/** Most indices of an axis that a program computes of the same elements. */
+const mostRepeats = 8
+
+/** Of a short axis that nothing which is read varies along, a program takes all: others would read the same again. */
+function withRepeats(body: Body, { extents, reduced }: Roles, target: Machine, grid: GridAxis[]): GridAxis[] {
+  const loads = body.lets.filter((l) => l.op.kind === 'load')
+  const extent = (axis: string): number => extents.get(axis) ?? 1
+  let programs = grid.reduce((n, g) => n * Math.ceil(extent(g.axis) / g.block), 1)
+  return grid.map((g) => {
+    const all = extent(g.axis)
+    const isRepeat = g.block < all && all <= mostRepeats && !loads.some((l) => l.axes.includes(g.axis))
+    if (!isRepeat || !loads.some((l) => l.axes.some((a) => reduced.has(a)))) return g
+    const left = programs / Math.ceil(all / g.block)
+    if (left < target.minPrograms) return g
+    programs = left
+    return { axis: g.axis, block: all }
+  })
 }
 
 /** Grid of the kernel that makes the partial results of reductions which the stages of a body without products split. */

@@ -71,12 +71,10 @@ function holdsRowsOf(body: Body, { row }: Roles, parallel: string): boolean {
 export const rowsOf = (local: number, { shortRows: { below, points } }: Machine): number =>
   local >= below ? 1 : Math.max(1, Math.floor(points / local))
 
-/** Columns along an axis that a line of memory holds of what is read most of along it; bytes take longer to convert than to read. */
-function columnsOfLine(body: Body, unit: string, { memoryLine }: Machine): number {
-  const fewest = 16
-  if (memoryLine === undefined) return fewest
+/** Bytes of an element of what is read most of, with neighbours along an axis. */
+function bytesAlong(body: Body, unit: string): number | undefined {
   let most = 0
-  let columns = fewest
+  let found: number | undefined
   for (const l of body.lets) {
     if (l.op.kind !== 'load' || !l.axes.includes(unit)) continue
     const flat = ix.flatten(l.op.index, body.loads.get(l.op.param)?.shape ?? [])
@@ -84,9 +82,32 @@ function columnsOfLine(body: Body, unit: string, { memoryLine }: Machine): numbe
     const all = bytes * l.axes.reduce((n, a) => n * (body.axes.find((x) => x.name === a)?.extent ?? 1), 1)
     if (ix.strideOf(flat, unit) !== 1 || all <= most) continue
     most = all
-    columns = bytes === 1 ? fewest : Math.max(fewest, memoryLine / bytes)
+    found = bytes
   }
-  return columns
+  return found
+}
+
+/** Columns of a program whose rows no line of memory says otherwise of. */
+const fewColumns = 16
+
+/** Columns along an axis that a line of memory holds; bytes take longer to convert than to read. */
+function columnsOfLine(body: Body, unit: string, { memoryLine }: Machine): number {
+  const bytes = memoryLine === undefined ? undefined : bytesAlong(body, unit)
+  return bytes === undefined || bytes === 1 ? fewColumns : Math.max(fewColumns, (memoryLine ?? 0) / bytes)
+}
+
+/**
+ * Columns of rows of `local` points that a program holds: fewer, down to a sector of memory, where those alone stay resident and programs of more
+ * columns would be too few to use half of the bandwidth, each going through its rows by itself.
+ */
+function residentColumns(body: Body, unit: string, local: number, points: number, target: Machine): number {
+  const { memorySector, rowBytes, programShare } = target
+  const fits = (columns: number): boolean => columns * local * 4 <= rowBytes
+  const share = Math.ceil(points / fewColumns) * (programShare?.moving ?? 1)
+  if (memorySector === undefined || fits(fewColumns) || share > 1 / 2) return fewColumns
+  const least = memorySector / (bytesAlong(body, unit) ?? 4)
+  for (let columns = fewColumns / 2; columns >= least; columns /= 2) if (fits(columns)) return columns
+  return fewColumns
 }
 
 /** Points of the parallel axes a program of a reduction covers; `partial`: what it reduces are partial results just written. */
@@ -105,12 +126,15 @@ export function reductionPoints(body: Body, roles: Roles, target: Machine, parti
   // Its columns pass by what all share: whole lines of them, where some programs remain.
   if (!holdsRowsOf(body, roles, unit)) {
     let columns = columnsOfLine(body, unit, target)
-    while (columns > 16 && size(roles.parallel) / columns < target.minPrograms / 16) columns /= 2
+    while (columns > fewColumns && size(roles.parallel) / columns < target.minPrograms / 16) columns /= 2
     return Math.max(columns, Math.min(512, columns * Math.ceil(share / columns)))
   }
   const fit = Math.floor((8 * target.elementBlock) / local)
   // Rows that nothing reads again stand in scratch: of very long ones a program takes fewer.
-  const fewest = target.rereadShare === undefined ? Math.min(16, Math.floor((4 * target.rowBytes) / local)) : 16
+  const fewest =
+    target.rereadShare === undefined
+      ? Math.min(16, Math.floor((4 * target.rowBytes) / local))
+      : residentColumns(body, unit, local, size(roles.parallel), target)
   const floor = target.rereadShare === undefined ? Math.max(fewest, heldColumns) : fewest
   return Math.max(1, fewest, Math.min(fit, 512, Math.max(floor, share)))
 }

@@ -9,6 +9,7 @@ import { heldPoints, pointsOf } from '../body/body.ts'
 import { type Refused, refuse } from '../refusal.ts'
 import type { Analysis } from './analysis.ts'
 import { tooManyBound } from './bindings.ts'
+import { straightGrid } from './blocks.ts'
 import { tooMuchHeld } from './heldTiles.ts'
 import { partialOf } from './partials.ts'
 import { type Roles, unitAxis } from './roles.ts'
@@ -18,8 +19,8 @@ import { stagesOf } from './stages.ts'
 /** Bytes of an element of a row, as it is held: f32. */
 const heldBytes = 4
 
-/** The roles of such a body, or why no kernel computes it. */
-export function reductionRoles(a: Analysis): { readonly ok: true; readonly roles: Roles } | Refused {
+/** The roles of such a body, or why no kernel computes it; `alongAxes`: reductions are cut along an axis where programs would be too few. */
+export function reductionRoles(a: Analysis, alongAxes = true): { readonly ok: true; readonly roles: Roles } | Refused {
   const { body, target, mode, extents, row, reduced, parallel } = a
   const held = heldPoints(body, extents, row)
   if (row.size > 0 && held * heldBytes > target.rowBytes && target.rereadShare === undefined)
@@ -37,11 +38,14 @@ export function reductionRoles(a: Analysis): { readonly ok: true; readonly roles
   const most = (target.lineBytes?.fast ?? Number.POSITIVE_INFINITY) / heldBytes
   if (hasScans && whole > Math.max(held, most) && programs < target.minPrograms)
     return refuse('row-too-long', `a scan over folds of ${whole} elements would be one block of threads`)
-  const cut = splitReductions(a, byColumns, (among) => unitAxis(body, among))
+  const cut = splitReductions(a, byColumns, alongAxes, (among) => unitAxis(body, among))
   if (!cut.ok) return cut
   const { split, splitBy } = cut
-  const cuts = body.lets.filter((l) => split.has(l.id))
-  const stages = stagesOf(body, new Map(splitBy === undefined ? [] : cuts.map((l) => [l.id, partialOf(a, l, splitBy)])))
+  const parts = body.lets.filter((l) => split.has(l.id))
+  const stages = stagesOf(
+    body,
+    new Map(splitBy === undefined ? [] : parts.map((l) => [l.id, partialOf(a, l, splitBy)])),
+  )
   const over = tooManyBound(body, stages, target) ?? tooMuchHeld(a, split, splitBy)
   if (over !== undefined) return over
   const loops = split.size > 0 && splitBy !== 'every-index'
@@ -50,8 +54,18 @@ export function reductionRoles(a: Analysis): { readonly ok: true; readonly roles
   const isCut = row.size > 0 && held * heldBytes > room
   if (isCut && foldsAcross(a) && passesOver(a, false) > 1)
     return refuse('row-too-long', `tiles of ${held} elements, folded along several axes, do not stay resident`)
-  const passes = isCut ? passesOver(a, mode === 'fast') : 1
-  return { ok: true, roles: { kind: 'reduction', extents, row, reduced, parallel, stages, splitBy, passes } }
+  const roles: Roles = { kind: 'reduction', extents, row, reduced, parallel, stages, splitBy }
+  const passes = isCut || !isResident(a, roles, room) ? passesOver(a, mode === 'fast') : 1
+  return { ok: true, roles: { ...roles, passes } }
+}
+
+/** Whether the rows of a program, all of its columns of them, stay with it; rows are read again where machines do so, else refused alone. */
+function isResident({ body, target, mode, row, extents }: Analysis, roles: Roles, room: number): boolean {
+  if (row.size === 0 || target.rereadShare === undefined || roles.stages.main !== undefined) return true
+  const own = new Map(extents)
+  for (const { axis, block } of straightGrid(body, roles, target, mode))
+    own.set(axis, Math.min(block, own.get(axis) ?? 1))
+  return heldPoints(body, own, new Set([...row, ...roles.parallel])) * heldBytes <= room
 }
 
 /**

@@ -37,12 +37,20 @@ const whole: Split = { ok: true, split: new Set(), splitBy: undefined }
 /** The axis along which most bytes are contiguous, of those asked for. */
 type UnitAxis = (among?: (axis: string) => boolean) => string | undefined
 
-/** `byColumns`: neighbours in memory lie along an axis that is not reduced, so a program takes blocks of columns. */
-export function splitReductions(a: Analysis, byColumns: boolean, unitAxis: UnitAxis): Split | Refused {
-  const cut = splitAxis(a, byColumns, unitAxis)
+/**
+ * `byColumns`: neighbours in memory lie along an axis that is not reduced, so a program takes blocks of columns. Without `alongAxes` only rows
+ * below a reduction over rows are cut.
+ */
+export function splitReductions(
+  a: Analysis,
+  byColumns: boolean,
+  alongAxes: boolean,
+  unitAxis: UnitAxis,
+): Split | Refused {
+  const cut = alongAxes ? splitAxis(a, byColumns, unitAxis) : whole
   if (cut.split.size > 0 && canFinish(a, cut.split)) return cut
   // Short folds below others (windows) are no rows: where there are programs enough, each folds both.
-  if (a.row.size === 0 && hasPrograms(a, byColumns)) return whole
+  if (a.row.size === 0 && (!alongAxes || hasPrograms(a, byColumns))) return whole
   const rows = splitRows(a)
   if (!rows.ok || rows.split.size === 0 || canFinish(a, rows.split)) return rows
   return refuse('partials-too-large', 'the finishing stage would need rows of the main kernel')

@@ -15,7 +15,7 @@ import { sizeOf } from '../../types/shape.ts'
 import { chainPrograms, chainRepeats } from '../axes/chainRoles.ts'
 import { programsOf } from '../axes/gridAxes.ts'
 import { chainRate, type ProductWork, productRate, productWork } from '../axes/productSeconds.ts'
-import { elementwiseRoles, type Roles } from '../axes/roles.ts'
+import { elementwiseRoles, type Roles, unitAxis } from '../axes/roles.ts'
 import { splitAxes } from '../axes/stages.ts'
 import { type Body, pointsOf, storedTensors, tensorBytes } from '../body/body.ts'
 import { finishingSeconds } from './finishing.ts'
@@ -79,8 +79,16 @@ function sharesOf(
   if (programShare === undefined) return { moving: 1, computing: 1 }
   const blocks = programsOfKernel(body, roles, product, target) * blocksEach
   const share = (one: number): number => Math.min(1, one * Math.max(1, blocks))
+  const moving = passesColumns(body, roles) ? (programShare.columns ?? programShare.moving) : programShare.moving
   const computing = (roles.chain?.vectors === undefined ? undefined : vectorChains?.share) ?? programShare.computing
-  return { moving: share(programShare.moving), computing: share(computing) }
+  return { moving: share(moving), computing: share(computing) }
+}
+
+/** Whether programs of reductions go down columns that they do not hold. */
+function passesColumns(body: Body, { kind, row, parallel, passes = 1 }: Roles): boolean {
+  if (kind !== 'reduction' || (row.size > 0 && passes === 1)) return false
+  const unit = unitAxis(body)
+  return unit !== undefined && parallel.has(unit)
 }
 
 /** Programs of the kernel that a body is, or of its main stage. */

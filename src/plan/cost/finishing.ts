@@ -1,4 +1,4 @@
-/** What finishing stages cost beside their launch: reading partial results, and the rest that few programs read and fold. */
+/** What finishing stages cost: their launch where reductions are cut, reading partial results, and the rest that few programs read and fold. */
 import { foldAxes, foldOrScanAxes } from '../../kernel/folds.ts'
 import { type Machine, movingSeconds } from '../../target/machine.ts'
 import { sizeOf } from '../../types/shape.ts'
@@ -37,9 +37,11 @@ export function finishingSeconds(body: Body, roles: Roles, target: Machine): num
     const bytes = tensorBytes(t, Math.min(sizeOf(t.shape), pointsOf(extents, l.axes)))
     seconds += movingSeconds(bytes, target) * (1 / useOf(l.axes) - 1)
   }
+  // What the stage of a product costs `depthParts` has weighed.
+  const launch = roles.kind === 'reduction' ? (target.stageLaunch ?? 0) : 0
   const rounds = stage.lets.reduce(
     (n, l) => n + (foldAxes(l).length === 0 ? 0 : roundsOf(l, extents, again, target)),
     0,
   )
-  return seconds + rounds * (target.dotBlock.stepSeconds ?? 0)
+  return seconds + rounds * (target.dotBlock.stepSeconds ?? 0) + launch
 }

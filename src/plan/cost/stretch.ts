@@ -9,7 +9,7 @@ import { dtypeBytes } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { partialsGrid, straightGrid } from '../axes/blocks.ts'
 import type { Roles } from '../axes/roles.ts'
-import { type Body, pointsOf } from '../body/body.ts'
+import { type Body, heldPoints, pointsOf } from '../body/body.ts'
 
 export interface Stretch {
   /** Blocks of threads that may run a program together. */
@@ -43,7 +43,9 @@ export function stretchOf(body: Body, roles: Roles, target: Machine): Stretch {
     (l) => foldAxes(l).some((a) => !row.has(a)) && [...l.axes, ...foldAxes(l)].some((a) => row.has(a)),
   )
   const isWhole = row.size > 0 && roles.splitBy === undefined
-  const blocks = isWhole && passes === 1 && wide.length === 0 ? simt.clusters : 1
+  // Only rows that registers hold are spread: what streams by is gone through by one block.
+  const isHeld = isWhole && passes === 1 && 4 * heldPoints(body, own, new Set(own.keys())) <= target.rowBytes
+  const blocks = isHeld && wide.length === 0 ? simt.clusters : 1
   const rounds = isWhole ? wide.reduce((n, l) => n + roundsOf(l, own, own.keys(), target), 0) : 0
   return { blocks, rounds, bytes: bytesOfProgram(body, main, own) / blocks }
 }

@@ -1,8 +1,9 @@
 /** What a region would be as a kernel on a target: its body, the roles of its axes and its cost, or why it is none. */
 import type { NumericsMode } from '../../kernel/ir.ts'
 import type { Machine } from '../../target/machine.ts'
-import { analyse } from '../axes/analyse.ts'
+import { analyse, uncutRoles } from '../axes/analyse.ts'
 import { plannedBody } from '../axes/plannedBody.ts'
+import type { Roles } from '../axes/roles.ts'
 import type { Body } from '../body/body.ts'
 import { type BodyOptions, buildBody } from '../body/buildBody.ts'
 import { longestAxis } from '../body/collapse.ts'
@@ -27,6 +28,9 @@ function isCheaper(a: Made, b: Made): boolean {
   if (a.cost.seconds !== b.cost.seconds) return a.cost.seconds < b.cost.seconds
   return a.cost.compute < b.cost.compute || (a.segments.length < b.segments.length && interleaves(a.body))
 }
+
+/** What whole reductions must leave of the seconds of cut ones: few programs may be slower than modelled, a launch is all that they save. */
+const uncutGain = 0.9
 
 /** A number that is found when it is first asked for. */
 function once(find: () => number): () => number {
@@ -84,7 +88,7 @@ export class Candidates {
     const body = withFormats(joined, this.storable.bits)
     const analysed = analyse(body, limits, this.mode)
     if (!analysed.ok) return analysed
-    const { roles } = analysed
+    const roles = this.quickerRoles(body, analysed.roles, limits)
     const cut = body.stores.some((s) => s.pieces !== undefined)
     const segments =
       roles.kind !== 'elementwise' ? [body] : cut ? partsOf(body) : segmentsOf(body, longestAxis(this.target))
@@ -93,5 +97,14 @@ export class Candidates {
     const { priceOf } = this.trials
     const priced = priceOf === undefined ? made : { ...made, scheduled: once(() => priceOf(made)) }
     return withLibrary(priced, collapsed, this.target, this.mode)
+  }
+
+  /** Reductions that were cut along an axis stay whole where their finishing stage costs more than it brings. */
+  private quickerRoles(body: Body, roles: Roles, limits: Machine): Roles {
+    if (this.target.stageLaunch === undefined || roles.kind !== 'reduction' || typeof roles.splitBy !== 'object')
+      return roles
+    const uncut = uncutRoles(body, limits, this.mode)
+    const seconds = (r: Roles): number => costOf(body, [body], r, this.target).seconds
+    return uncut !== undefined && seconds(uncut) < uncutGain * seconds(roles) ? uncut : roles
   }
 }

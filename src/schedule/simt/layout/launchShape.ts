@@ -50,8 +50,45 @@ export function launchShapeOf(part: Part, programs: number, machine: SimtMachine
   // A block of all threads with many registers stands alone on its multiprocessor, which idles at its barriers.
   const alone = layout.threads === machine.maxThreads && rows.some((a) => registersOf(a) > fewRegisters)
   return (
-    (cut || alone ? launchShapeForRow(part, machine) : launchShapeForWork(part, programs, layout, machine)) ?? block
+    (cut || alone ? launchShapeForRow(part, machine) : launchShapeForWork(part, programs, layout, machine)) ??
+    halfBlock(part, programs, layout, machine, (threads) => mainLayout(part, machine, threads)) ??
+    block
   )
+}
+
+/**
+ * Of a block of all threads whose rows leave no room for a second one, one of half as many threads where there are programs enough for two on every
+ * multiprocessor: while one waits at its barriers, the other reads.
+ */
+function halfBlock(
+  part: Part,
+  programs: number,
+  whole: Layout,
+  { maxThreads, multiprocessors = 1 }: SimtMachine,
+  half: (threads: number) => Layout,
+): LaunchShape | undefined {
+  if (whole.threads < maxThreads || programs <= multiprocessors || tileRegisters(part, whole) < fewRegisters)
+    return undefined
+  const shape: LaunchShape = { threads: maxThreads / 2, cluster: 1, together: 2 }
+  const layout = half(shape.threads)
+  return fills(layout, shape) && tilesAcrossFolds(part) * tileRegisters(part, layout) <= rowShare[64]
+    ? shape
+    : undefined
+}
+
+/** Registers of a value along rows, and along all else that it has. */
+function tileRegisters(part: Part, layout: Layout): number {
+  const rows = rowAxes(part)
+  let most = 0
+  for (const l of part.lets.values()) {
+    const axes = part.axesOf(l.id)
+    if (axes.some((a) => rows.has(a)))
+      most = Math.max(
+        most,
+        axes.reduce((n, a) => n * registersOf(layout.axis(a)), 1),
+      )
+  }
+  return most
 }
 
 /** Blocks of a loop's operands under way or in use: fewer where other blocks of threads run while one waits. */
@@ -177,7 +214,8 @@ function tilesAcrossFolds(part: Part): number {
     const use = (ids: readonly ValueId[]): void => {
       for (const id of ids) if (isTile(id) && !later.has(id) && !cheap.has(id)) held.add(id)
     }
-    for (const l of part.lets.values()) if (later.has(l.id)) use(operandsOf(l.op))
+    // What it folds itself is there for an element at a time.
+    for (const l of part.lets.values()) if (later.has(l.id) && l.id !== fold.id) use(operandsOf(l.op))
     for (const s of part.stores) if (storeValues(s).some((id) => later.has(id))) use(storeValues(s))
     most = Math.max(most, held.size)
   }
