@@ -1,7 +1,7 @@
 /**
  * How many threads run a program, and in how many blocks. One block is the rule. A cluster of blocks (CUDA, compute capability
  * 9.0) runs a program whose row does not stay in one block's registers, and a program with so much arithmetic that spreading it
- * pays for the barriers of the cluster, where there are few programs. What is private to a block (stages, scans, products, loops,
+ * pays for the barriers of the cluster, where there are few programs. Half a block runs a row that leaves no room for two whole ones. What is private to a block (stages, scans, products, loops,
  * stores that walk in order) stays in one, and so do rows that loops go over.
  */
 
