@@ -40,7 +40,8 @@ export class WasmExecutable implements Executable {
     this.fresh = this.outlets.outputs.flatMap(({ buffer, from }) => (from === 'taken' ? [buffer] : []))
     const constants = program.buffers.flatMap((b) => (b.source.kind === 'constant' ? b.bytes : []))
     const results = this.fresh.map((b) => bufferOf(program, b).bytes)
-    device.heap.checkRoom([program.arenaBytes, ...constants, ...results])
+    const blocks = [program.arenaBytes, ...constants, ...results]
+    device.heap.checkRoom(blocks)
     const kernels = kernelsOf(program)
     const compiled = kept ?? codeOf(device, program)
     this.code = compiled
@@ -77,6 +78,7 @@ export class WasmExecutable implements Executable {
       },
       take: (bytes) => resources.hold(device.freeMemory, device.heap.alloc(bytes), bytes),
     }
+    device.heap.reserve(blocks)
     try {
       const { arenaBytes } = program
       const arena =

@@ -58,6 +58,17 @@ export class Heap {
     if (this.base + bytes + readMargin > this.limit) this.fail(bytes)
   }
 
+  /**
+   * Grows memory at once for blocks that are about to be taken, beyond what is free: the engine collects its garbage whenever memory grows. Where
+   * memory does not grow so far, `alloc` tells.
+   */
+  reserve(blocks: readonly number[]): void {
+    const bytes = blocks.reduce((n, b) => n + sizeOf(b), 0)
+    const free = this.top - this.base - this.used
+    const end = this.top + Math.max(0, bytes - free) + readMargin
+    if (end <= this.limit) this.grow(end)
+  }
+
   /** Address of at least `bytes` bytes. Throws E_OUT_OF_MEMORY. */
   alloc(bytes: number): number {
     const size = sizeOf(bytes)
