@@ -1,6 +1,6 @@
 /** The compiler: the ordered list of passes from a graph to a launch plan and its report. */
 
-import { invariant } from '../diagnostics/errors.ts'
+import { invariant, UserError } from '../diagnostics/errors.ts'
 import type { Graph, Node } from '../graph/node.ts'
 import { nodesOf } from '../graph/traverse.ts'
 import { verifyGraph } from '../graph/verify.ts'
@@ -16,7 +16,7 @@ import type { Program } from '../runtime/program.ts'
 import { type Machine, movingSeconds } from '../target/machine.ts'
 import type { HostArray } from '../types/host.ts'
 import type { Precision } from '../types/product.ts'
-import { alignOperands } from './alignedOperands.ts'
+import { alignProducts } from './alignedProducts.ts'
 import { assemble, type Kept } from './assemble.ts'
 import { multiplyIntegers } from './integerProducts.ts'
 import { takeKnownSums } from './knownSums.ts'
@@ -42,6 +42,8 @@ export interface CompileOptions {
   readonly donated?: readonly boolean[]
   /** `false` gives every operation a kernel of its own: what fusion is compared with. */
   readonly fuse?: boolean
+  /** Without: operands and results of products are not copied into rows of whole groups (they are unless given). */
+  readonly aligns?: boolean
   /** Values are computed again to stay inside. */
   readonly budgets?: Budgets | undefined
   /** Verify every intermediate form (tests). */
@@ -78,7 +80,7 @@ function prepared(graph: Graph, options: CompileOptions): Rewritten {
   const known = mode === 'fast' && fuse ? takeKnownSums(rewritten) : rewritten
   if (verify) verifyGraph(known)
   const inOrder = fuse ? orderWindows(known, target, mode) : known
-  const aligned = fuse ? alignOperands(inOrder, target, mode) : inOrder
+  const aligned = fuse && options.aligns !== false ? alignProducts(inOrder, target, mode) : inOrder
   return { graph: boundOperands(boundScans(aligned, target, mode), operandLimits(target)), applied }
 }
 
@@ -158,7 +160,16 @@ export const compileGraph = (graph: Graph, options: CompileOptions): Compiled =>
 function compileWhole(graph: Graph, options: CompileOptions): Compiled {
   const { mode, target, name = 'program', donated = [], budgets } = options
   const started = performance.now()
-  const made = compileProgram(graph, name, options, { donated, over: [] }, budgets)
+  const attempt = (options: CompileOptions) => compileProgram(graph, name, options, { donated, over: [] }, budgets)
+  let made: ReturnType<typeof attempt>
+  try {
+    made = attempt(options)
+  } catch (error) {
+    // Copies beside products take memory that a budget may lack.
+    if (!(error instanceof UserError) || error.code !== 'E_OUT_OF_MEMORY' || target.rowAlignment === undefined)
+      throw error
+    made = attempt({ ...options, aligns: false })
+  }
   const elapsed = performance.now() - started
   const report = makeReport(name, made, target, mode, made.applied, elapsed)
   return { program: made.assembled.program, report, graph: made.graph, plan: made.plan }

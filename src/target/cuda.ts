@@ -104,6 +104,7 @@ export const cublasLt: LibraryInfo = {
   launch: 2.5e-6,
   leastFlops: 1e8,
   leastRows: 64,
+  restShare: 0.3,
 }
 
 /** What is known of a device: its compute capability (90 is 9.0), multiprocessors, and bytes of shared memory a block may ask for. */

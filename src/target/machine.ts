@@ -16,6 +16,8 @@ export interface LibraryInfo {
   readonly cuts: boolean
   /** Rows, and columns, that its blocks have at least, however few there are. */
   readonly leastRows: number
+  /** The share of its rate that a call reaches for what is left of a product beside its part of whole lines: little is read again. */
+  readonly restShare: number
   /** Seconds of a call beside its work. */
   readonly launch: number
   /** Products of fewer operations are kernels. */

@@ -27,6 +27,13 @@ const three = (rows: number, depth: number, columns: number, dtype: DType): Grap
 
 const padding: Machine = { ...eager, rowAlignment: { bytes: 16, least: 0, room: 7, widest: 8 } }
 
+/** Where what a library multiplies takes longer than to copy, and what a kernel does longer still. */
+const slow: Machine = {
+  ...padding,
+  prices: cudaTarget.prices,
+  library: { ...cublasLt, leastFlops: 1, rate: { ...cublasLt.rate, bf16: 1e8 } },
+}
+
 /** `m x n x k`, with a plus where it is added to what stands there. */
 const shapes = (graph: Graph, target: Machine): string[] =>
   products(compileGraph(graph, { mode: 'fast', target, verify: true, fuse: false }).program).map(
@@ -70,6 +77,28 @@ describe('calls', () => {
         // Two parts of a sum are rounded to bf16 apart: its last bit may be another.
         check({ ...graph, outputs: graph.outputs.slice(dtype === 'bf16' ? 1 : 0) }, { target: padding, fuse })
       }
+  })
+
+  test('write rows of whole groups where the result has others, which a kernel copies out', () => {
+    for (const [rows, columns] of [
+      [37, 301],
+      [75, 205],
+    ] as const) {
+      const graph = trace(
+        [
+          { shape: [rows, 16], dtype: 'bf16' },
+          { shape: [16, columns], dtype: 'bf16' },
+        ],
+        (p) => c.matmul(at(p, 0), at(p, 1)),
+      )
+      const { program } = check(graph, { target: slow })
+      const leading = columns + 8 - (columns % 8)
+      // What the call computes of the room after an operand's rows stays in that of the result's.
+      expect(products(program).map(({ product: { n, b, out } }) => [n, b.leading, out.leading])).toEqual([
+        [leading, leading, leading],
+      ])
+      expect(program.steps.some((s) => s.kind === 'kernel')).toBe(true)
+    }
   })
 
   test('are told of', () => {

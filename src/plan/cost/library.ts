@@ -18,8 +18,10 @@ import {
   type ProductOffsets,
   productKey,
   type StridedMatrix,
+  type StridedProduct,
 } from '../../types/product.ts'
-import type { Body } from '../body/body.ts'
+import { sizeOf } from '../../types/shape.ts'
+import type { Body, BodyTensor } from '../body/body.ts'
 import type { LibraryCall, LibraryChoice } from '../plan.ts'
 import type { Made, Outcome } from './candidateMemo.ts'
 import { partsOf, shareOf } from './libraryParts.ts'
@@ -51,7 +53,10 @@ export function withLibrary(
   const added = addedSeconds(call, target)
   const whole = callSeconds(call, library)
   const parts = partsOf(call, library)
-  const inParts = parts?.reduce((t, p) => t + callSeconds(p, library) + addedSeconds(p, target), 0)
+  const inParts = parts?.reduce(
+    (t, p, i) => t + callSeconds(p, library) / (i < parts.length - 1 ? library.restShare : 1) + addedSeconds(p, target),
+    0,
+  )
   const isCut = inParts !== undefined && inParts < whole
   const compute = isCut ? inParts : whole
   const hidden = Math.max(traffic, compute)
@@ -241,14 +246,42 @@ export function callOf(body: Body): LibraryCall | undefined {
   // Sums of what is not scaled yet stay in range; and nothing scaled by zero is read, not even a NaN.
   if (![product.scale, a.scale, b.scale, alpha, beta].every(isModerate)) return undefined
   const added = call.product.addend === undefined ? {} : { addend: { ...call.product.addend, beta } }
+  const whole = overRoom(call.product, body.loads.get(a.param), body.loads.get(b.param), store)
   return {
     ...call,
-    product: { ...call.product, alpha, ...precision, ...added },
+    product: { ...whole, alpha, ...precision, ...added },
     a: a.param,
     b: b.param,
     ...(c === undefined ? {} : { addend: c.param }),
   }
 }
+
+/**
+ * The product over the rows of its result as they stand in memory, with the room after them, where those of an operand along the same axis have as much:
+ * what is computed of the operand's room stays in the result's, and nobody reads either.
+ */
+function overRoom(
+  product: StridedProduct,
+  a: BodyTensor | undefined,
+  b: BodyTensor | undefined,
+  out: BodyTensor,
+): StridedProduct {
+  const { m, n, addend } = product
+  const length = out.node.shape.at(-1) ?? 1
+  const row = storedRow(out)
+  if (addend !== undefined || row === length) return product
+  const isAlike = (x: BodyTensor | undefined): boolean =>
+    x !== undefined && x.node.shape.at(-1) === length && storedRow(x) === row
+  if (product.out.order === 'rows' && product.b.order === 'rows' && n === length && isAlike(b))
+    return { ...product, n: row }
+  if (product.out.order === 'columns' && product.a.order === 'columns' && m === length && isAlike(a))
+    return { ...product, m: row }
+  return product
+}
+
+/** Elements from one row of a tensor to the next, along its last dimension. */
+const storedRow = ({ node, shape }: BodyTensor): number =>
+  (sizeOf(shape) / Math.max(1, sizeOf(node.shape))) * (node.shape.at(-1) ?? 1)
 
 const extentsOf = (body: Body): ReadonlyMap<string, number> => new Map(body.axes.map((x) => [x.name, x.extent]))
 

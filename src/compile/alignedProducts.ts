@@ -1,19 +1,20 @@
 /**
- * Operands of products that are the user's and whose rows begin anywhere: each is a value of its own as well (an identity), which planning stores in
- * rows of whole groups (src/plan/cost/paddedRows.ts) where the model finds that quicker than multiplying what is read element by element.
+ * Operands and results of products that are the user's and whose rows begin anywhere: each is a value of its own as well (an identity). Planning stores
+ * the copy of an operand, and the product before the copy that is the result, in rows of whole groups (src/plan/cost/paddedRows.ts) where
+ * the model finds that quicker than multiplying what is read, or storing what is made, element by element.
  */
 import { inOrigin } from '../diagnostics/origin.ts'
 import type { Graph, Node } from '../graph/node.ts'
-import { mapGraph, withInputs } from '../graph/traverse.ts'
+import { mapGraph, nodesOf, usersOf, withInputs } from '../graph/traverse.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
 import { pairsOf } from '../plan/body/alignment.ts'
-import { isFree } from '../plan/body/region.ts'
+import { isFree, storageOf } from '../plan/body/region.ts'
 import { alignedRow } from '../plan/cost/paddedRows.ts'
 import type { Machine } from '../target/machine.ts'
 import { isForUnit, stored } from './windowOrder.ts'
 
-/** The graph with such values before its products on matrix units; itself where there are none. */
-export function alignOperands(graph: Graph, { rowAlignment }: Machine, mode: NumericsMode): Graph {
+/** The graph with such values around its products on matrix units; itself where there are none. */
+export function alignProducts(graph: Graph, { rowAlignment }: Machine, mode: NumericsMode): Graph {
   if (mode === 'strict' || rowAlignment === undefined) return graph
   const copies = new Map<Node, Node>()
   const copyOf = (n: Node): Node => {
@@ -21,19 +22,29 @@ export function alignOperands(graph: Graph, { rowAlignment }: Machine, mode: Num
     copies.set(n, copy)
     return copy
   }
+  const results = resultsOf(graph, rowAlignment)
   return mapGraph(graph, (node, inputs) => {
     if (node.op !== 'contract' || !isForUnit(node)) return withInputs(node, inputs)
-    return inOrigin(node.origin, () =>
-      withInputs(
+    return inOrigin(node.origin, () => {
+      const product = withInputs(
         node,
         inputs.map((x) => {
           const source = sourceOf(x)
           if (source === undefined || alignedRow(source.node, rowAlignment) === undefined) return x
           return source.views.reduceRight<Node>((inner, view) => withInputs(view, [inner]), copyOf(source.node))
         }),
-      ),
-    )
+      )
+      return results.has(node) ? stored(product) : product
+    })
   })
+}
+
+/** Products that are results, or are seen by results alone, and gain by room after their rows: what else reads one would have it stored twice. */
+function resultsOf(graph: Graph, rowAlignment: NonNullable<Machine['rowAlignment']>): ReadonlySet<Node> {
+  const users = usersOf(nodesOf(graph))
+  const isSeenAlone = (n: Node): boolean => (users.get(n) ?? []).every((u) => isFree(u) && isSeenAlone(u))
+  const made = graph.outputs.map(storageOf)
+  return new Set(made.filter((n) => alignedRow(n, rowAlignment) !== undefined && isSeenAlone(n)))
 }
 
 /** The input or constant that an operand is a view of, and the views (outermost first), if none counts through its rows and others as one. */
