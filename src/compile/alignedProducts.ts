@@ -41,10 +41,12 @@ export function alignProducts(graph: Graph, { rowAlignment }: Machine, mode: Num
 
 /** Products that are results, or are seen by results alone, and gain by room after their rows: what else reads one would have it stored twice. */
 function resultsOf(graph: Graph, rowAlignment: NonNullable<Machine['rowAlignment']>): ReadonlySet<Node> {
-  const users = usersOf(nodesOf(graph))
-  const isSeenAlone = (n: Node): boolean => (users.get(n) ?? []).every((u) => isFree(u) && isSeenAlone(u))
-  const made = graph.outputs.map(storageOf)
-  return new Set(made.filter((n) => alignedRow(n, rowAlignment) !== undefined && isSeenAlone(n)))
+  const nodes = nodesOf(graph)
+  const users = usersOf(nodes)
+  /** What nothing but views read, and those likewise. */
+  const seen = new Set<Node>()
+  for (const n of nodes.toReversed()) if ((users.get(n) ?? []).every((u) => isFree(u) && seen.has(u))) seen.add(n)
+  return new Set(graph.outputs.map(storageOf).filter((n) => alignedRow(n, rowAlignment) !== undefined && seen.has(n)))
 }
 
 /** The input or constant that an operand is a view of, and the views (outermost first), if none counts through its rows and others as one. */

@@ -79,7 +79,8 @@ function sharesOf(
   if (programShare === undefined) return { moving: 1, computing: 1 }
   const blocks = programsOfKernel(body, roles, product, target) * blocksEach
   const share = (one: number): number => Math.min(1, one * Math.max(1, blocks))
-  const moving = passesColumns(body, roles) ? (programShare.columns ?? programShare.moving) : programShare.moving
+  const { columns } = programShare
+  const moving = columns !== undefined && passesColumns(body, roles) ? columns : programShare.moving
   const computing = (roles.chain?.vectors === undefined ? undefined : vectorChains?.share) ?? programShare.computing
   return { moving: share(moving), computing: share(computing) }
 }
