@@ -52,6 +52,21 @@ function work(graph: Graph): Record<string, number> {
 
 const has = (graph: Graph, op: Node['op']): boolean => nodesOf(graph).some((n) => n.op === op)
 
+/** All rules, and how often they were tried. */
+function countedRules(): { readonly rules: Rule[]; readonly tries: () => number } {
+  let tries = 0
+  const rules = allRules.map(
+    (r): Rule => ({
+      ...r,
+      apply: (node, context) => {
+        tries++
+        return r.apply(node, context)
+      },
+    }),
+  )
+  return { rules, tries: () => tries }
+}
+
 describe('what is kept', () => {
   test('parameters, unused ones too, and the order of outputs', () => {
     const [x, y, z] = [f32(0, 3), f32(1, 3), f32(2, 3)]
@@ -217,24 +232,16 @@ describe('how much it does', () => {
   test('rules are tried in proportion to the nodes', () => {
     /** Nodes of a graph, how often a rule was tried on one, how often one fired, and how often literals were folded. */
     const effort = (graph: Graph) => {
-      let [tries, folds] = [0, 0]
-      const counted = allRules.map(
-        (r): Rule => ({
-          ...r,
-          apply: (node, context) => {
-            tries++
-            return r.apply(node, context)
-          },
-        }),
-      )
-      const { applied } = rewriteWith(counted, graph, {
+      let folds = 0
+      const { rules, tries } = countedRules()
+      const { applied } = rewriteWith(rules, graph, {
         mode: 'fast',
         fold: (node) => {
           folds++
           return fold(node)
         },
       })
-      return { nodes: nodesOf(graph).length, tries, folds, fired: applied.reduce((n, r) => n + r.count, 0) }
+      return { nodes: nodesOf(graph).length, tries: tries(), folds, fired: applied.reduce((n, r) => n + r.count, 0) }
     }
     const layers = (count: number): Graph => {
       const x = f32(0, 8, 32)
@@ -287,16 +294,7 @@ describe('how much it does', () => {
   test('rules that ask how often values are used fire in all layers of a model in one pass', () => {
     /** How often rules were tried for layers of attention, whose permuted products are asked about. */
     const tries = (count: number): number => {
-      let tries = 0
-      const counted = allRules.map(
-        (r): Rule => ({
-          ...r,
-          apply: (node, context) => {
-            tries++
-            return r.apply(node, context)
-          },
-        }),
-      )
+      const { rules, tries } = countedRules()
       const heads = (y: Node): Node => c.permute(c.reshape(y, [8, 4, 8]), [1, 0, 2])
       const x = f32(0, 8, 32)
       let y: Node = x
@@ -309,9 +307,9 @@ describe('how much it does', () => {
         const scores = c.softmax(c.matmul(q, c.permute(k, [0, 2, 1])), 2)
         y = c.add(y, c.matmul(c.reshape(c.permute(c.matmul(scores, v), [1, 0, 2]), [8, 32]), weights(32, 32)))
       }
-      const { applied } = rewriteWith(counted, program([x], y), { mode: 'fast', fold })
+      const { applied } = rewriteWith(rules, program([x], y), { mode: 'fast', fold })
       expect(applied.find((a) => a.rule === 'permute-of-contract')?.count).toBe(count)
-      return tries
+      return tries()
     }
     expect(tries(32)).toBeLessThanOrEqual(9 * tries(4))
   })

@@ -23,6 +23,13 @@ export function straightGrid(body: Body, roles: Roles, target: Machine, mode: Nu
   return isElementwise ? grid : withRepeats(body, roles, target, grid)
 }
 
+/** Indices that a program has of every axis. */
+export function ownExtents(extents: ReadonlyMap<string, number>, grid: readonly GridAxis[]): Map<string, number> {
+  const own = new Map(extents)
+  for (const { axis, block } of grid) own.set(axis, Math.min(block, own.get(axis) ?? 1))
+  return own
+}
+
 /** Most indices of an axis that a program computes of the same elements. */
 const mostRepeats = 8
 

@@ -92,8 +92,9 @@ const fewColumns = 16
 
 /** Columns along an axis that a line of memory holds; bytes take longer to convert than to read. */
 function columnsOfLine(body: Body, unit: string, { memoryLine }: Machine): number {
-  const bytes = memoryLine === undefined ? undefined : bytesAlong(body, unit)
-  return bytes === undefined || bytes === 1 ? fewColumns : Math.max(fewColumns, (memoryLine ?? 0) / bytes)
+  if (memoryLine === undefined) return fewColumns
+  const bytes = bytesAlong(body, unit) ?? 1
+  return bytes === 1 ? fewColumns : Math.max(fewColumns, memoryLine / bytes)
 }
 
 /**

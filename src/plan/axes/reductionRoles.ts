@@ -9,7 +9,7 @@ import { heldPoints, pointsOf } from '../body/body.ts'
 import { type Refused, refuse } from '../refusal.ts'
 import type { Analysis } from './analysis.ts'
 import { tooManyBound } from './bindings.ts'
-import { straightGrid } from './blocks.ts'
+import { ownExtents, straightGrid } from './blocks.ts'
 import { tooMuchHeld } from './heldTiles.ts'
 import { partialOf } from './partials.ts'
 import { type Roles, unitAxis } from './roles.ts'
@@ -62,9 +62,7 @@ export function reductionRoles(a: Analysis, alongAxes = true): { readonly ok: tr
 /** Whether the rows of a program, all of its columns of them, stay with it; rows are read again where machines do so, else refused alone. */
 function isResident({ body, target, mode, row, extents }: Analysis, roles: Roles, room: number): boolean {
   if (row.size === 0 || target.rereadShare === undefined || roles.stages.main !== undefined) return true
-  const own = new Map(extents)
-  for (const { axis, block } of straightGrid(body, roles, target, mode))
-    own.set(axis, Math.min(block, own.get(axis) ?? 1))
+  const own = ownExtents(extents, straightGrid(body, roles, target, mode))
   return heldPoints(body, own, new Set([...row, ...roles.parallel])) * heldBytes <= room
 }
 

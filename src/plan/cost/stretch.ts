@@ -7,7 +7,7 @@ import type { GridAxis, LetStmt } from '../../kernel/ir.ts'
 import type { Machine } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
-import { partialsGrid, straightGrid } from '../axes/blocks.ts'
+import { ownExtents, partialsGrid, straightGrid } from '../axes/blocks.ts'
 import type { Roles } from '../axes/roles.ts'
 import { type Body, heldPoints, pointsOf } from '../body/body.ts'
 
@@ -36,8 +36,7 @@ export function stretchOf(body: Body, roles: Roles, target: Machine): Stretch {
   const { kind, extents, row, passes = 1, chunks } = roles
   const { simt, programShare } = target
   if (simt === undefined || programShare === undefined || kind !== 'reduction' || chunks !== undefined) return short
-  const own = new Map(extents)
-  for (const { axis, block } of foldingGrid(body, roles, target)) own.set(axis, Math.min(block, own.get(axis) ?? 1))
+  const own = ownExtents(extents, foldingGrid(body, roles, target))
   const main = body.lets.filter((l) => roles.stages.main?.has(l.id) !== false)
   const wide = main.filter(
     (l) => foldAxes(l).some((a) => !row.has(a)) && [...l.axes, ...foldAxes(l)].some((a) => row.has(a)),

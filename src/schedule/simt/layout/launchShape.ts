@@ -51,7 +51,7 @@ export function launchShapeOf(part: Part, programs: number, machine: SimtMachine
   const alone = layout.threads === machine.maxThreads && rows.some((a) => registersOf(a) > fewRegisters)
   return (
     (cut || alone ? launchShapeForRow(part, machine) : launchShapeForWork(part, programs, layout, machine)) ??
-    halfBlock(part, programs, layout, machine, (threads) => mainLayout(part, machine, threads)) ??
+    halfBlock(part, programs, layout, machine) ??
     block
   )
 }
@@ -60,17 +60,12 @@ export function launchShapeOf(part: Part, programs: number, machine: SimtMachine
  * Of a block of all threads whose rows leave no room for a second one, one of half as many threads where there are programs enough for two on every
  * multiprocessor: while one waits at its barriers, the other reads.
  */
-function halfBlock(
-  part: Part,
-  programs: number,
-  whole: Layout,
-  { maxThreads, multiprocessors = 1 }: SimtMachine,
-  half: (threads: number) => Layout,
-): LaunchShape | undefined {
+function halfBlock(part: Part, programs: number, whole: Layout, machine: SimtMachine): LaunchShape | undefined {
+  const { maxThreads, multiprocessors = 1 } = machine
   if (whole.threads < maxThreads || programs <= multiprocessors || tileRegisters(part, whole) < fewRegisters)
     return undefined
   const shape: LaunchShape = { threads: maxThreads / 2, cluster: 1, together: 2 }
-  const layout = half(shape.threads)
+  const layout = mainLayout(part, machine, shape.threads)
   return fills(layout, shape) && tilesAcrossFolds(part) * tileRegisters(part, layout) <= rowShare[64]
     ? shape
     : undefined
