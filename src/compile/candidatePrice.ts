@@ -3,7 +3,7 @@ import type { NumericsMode } from '../kernel/ir.ts'
 import { lowerGroup } from '../lower/lowerGroup.ts'
 import type { PriceOf } from '../plan/cost/candidateMemo.ts'
 import { loopSeconds } from '../schedule/loop/price/seconds.ts'
-import { factsOf, scheduleKernel } from '../schedule/loop/scheduleKernel.ts'
+import { factsOf, scheduleAhead } from '../schedule/loop/scheduleKernel.ts'
 import type { Machine } from '../target/machine.ts'
 
 /**
@@ -16,7 +16,7 @@ export function priceOfSchedules(target: Machine, mode: NumericsMode, held: numb
     const { main, finishing } = lowerGroup('candidate', made, target, mode)
     return [main, ...finishing].reduce((t, { kernel }) => {
       const facts = factsOf(kernel, target, () => false)
-      return t + loopSeconds(kernel, scheduleKernel(kernel, facts), target, held).seconds
+      return t + loopSeconds(kernel, scheduleAhead(kernel, facts), target, held).seconds
     }, 0)
   }
 }

@@ -1,6 +1,7 @@
 /** Whether a kernel may write a result over one of its inputs. */
 import type { Kernel, KernelParam } from '../kernel/ir.ts'
 import { accessOf, mayOverwrite, type PartAccess } from '../kernel/overwrite.ts'
+import { ofUnnamed } from '../kernel/unnamed.ts'
 
 interface Accesses {
   readonly formats: ReadonlyMap<string, KernelParam['format']>
@@ -11,12 +12,8 @@ interface Accesses {
   readonly places: ReadonlyMap<string, number>
 }
 
-const known = new WeakMap<Kernel, Accesses>()
-
 /** Walks a kernel once: a union has hundreds of results, and as many inputs that each might take over. */
-function accessesOf(kernel: Kernel): Accesses {
-  const have = known.get(kernel)
-  if (have !== undefined) return have
+const accessesOf = ofUnnamed((kernel): Accesses => {
   const shapes = new Map(kernel.params.map((p) => [p.name, p.shape]))
   const parts = kernel.parts.map(({ body }) => accessOf(body, (p) => shapes.get(p) ?? []))
   const by = (of: (p: PartAccess) => Iterable<string>): Map<string, PartAccess[]> => {
@@ -29,15 +26,13 @@ function accessesOf(kernel: Kernel): Accesses {
       }
     return out
   }
-  const made: Accesses = {
+  return {
     formats: new Map(kernel.params.map((p) => [p.name, p.format])),
     loading: by((p) => p.loads.keys()),
     storing: by((p) => p.stores.keys()),
     places: new Map(kernel.params.map((p, i) => [p.name, i])),
   }
-  known.set(kernel, made)
-  return made
-}
+})
 
 /** Whether input parameter `read` may share memory with output parameter `write`. */
 export function mayShare(kernel: Kernel, read: string, write: string): boolean {

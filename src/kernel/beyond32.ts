@@ -1,7 +1,8 @@
 /** What of a kernel is counted beyond 32 bits: targets whose positions have no more refuse it. */
 import { type Expr, flatten, visitAtoms } from '../affine/expr.ts'
 import { axisType, typeOfExpr, typeUpTo } from './indexType.ts'
-import { gridSize, type Kernel, type KernelPart, type Stmt } from './ir.ts'
+import { gridSize, type KernelPart, type Stmt } from './ir.ts'
+import { ofUnnamed } from './unnamed.ts'
 import { expressionsOf } from './walk.ts'
 
 export interface Wide {
@@ -36,7 +37,7 @@ function wideAxis({ axes, grid }: KernelPart): Wide | undefined {
 }
 
 /** The first thing of a kernel that 32 bits do not hold. */
-export function beyond32(kernel: Kernel): Wide | undefined {
+export const beyond32 = ofUnnamed((kernel): Wide | undefined => {
   const shapes = new Map(kernel.params.map((p) => [p.name, p.shape]))
   const programs = kernel.parts.reduce((n, p) => n + gridSize(p), 0)
   if (typeUpTo(programs) !== 'i32') return { what: 'the grid', why: `its number of programs ${programs}` }
@@ -56,4 +57,4 @@ export function beyond32(kernel: Kernel): Wide | undefined {
     }
   }
   return undefined
-}
+})

@@ -3,6 +3,7 @@ import { invariant, UserError } from '../../diagnostics/errors.ts'
 import { beyond32 } from '../../kernel/beyond32.ts'
 import type { Kernel } from '../../kernel/ir.ts'
 import { printUnnamed } from '../../kernel/print.ts'
+import { ofUnnamed } from '../../kernel/unnamed.ts'
 import type { Machine } from '../../target/machine.ts'
 import type { VectorFunction } from '../vector/ir/ir.ts'
 import { emitVectorKernel, type KernelJob } from '../vector/kernel.ts'
@@ -38,8 +39,9 @@ export function compileModule(jobs: readonly KernelJob[], options: ModuleOptions
   const module = new ModuleBuilder()
   module.importMemory('env', 'memory', options.memory)
   const emitted = new Map<string, Emitted[]>()
+  const textOf = ofUnnamed(printUnnamed)
   const functions = jobs.map((job): CompiledFunction => {
-    const text = printUnnamed(job.kernel)
+    const text = textOf(job.kernel)
     const same = emitted.get(text) ?? []
     emitted.set(text, same)
     const have = same.find(({ asked }) => asked.every(({ i, j, may }) => job.mayAlias(i, j) === may))

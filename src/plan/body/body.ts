@@ -93,3 +93,32 @@ export interface Body {
   /** The launch scalars that end open axes and scale index maps, by name; absent: all extents are known. */
   readonly scales?: ReadonlyMap<string, Scale>
 }
+
+const isLike = (a: BodyTensor, b: BodyTensor): boolean =>
+  a.shape === b.shape && a.format === b.format && a.node.dtype === b.node.dtype
+
+/** Whether a body is another one in other nodes (candidateMemo.ts makes such): all but the nodes is the same there. */
+export const isOfOneForm = (a: Body, b: Body | undefined): boolean =>
+  a === b ||
+  (b !== undefined &&
+    a.lets === b.lets &&
+    a.axes === b.axes &&
+    a.scales === b.scales &&
+    a.loads.size === b.loads.size &&
+    a.stores.length === b.stores.length &&
+    [...a.loads].every(([param, t]) => {
+      const other = b.loads.get(param)
+      return other !== undefined && isLike(t, other)
+    }) &&
+    a.stores.every((s, i) => {
+      const other = b.stores[i]
+      return (
+        other !== undefined &&
+        isLike(s, other) &&
+        s.value === other.value &&
+        s.index === other.index &&
+        s.mask === other.mask &&
+        s.pieces === other.pieces &&
+        s.isScattered === other.isScattered
+      )
+    }))
