@@ -48,7 +48,7 @@ export const cudaTarget: SimtTarget = {
     grains: [16, 64],
     deep: { rows: 16, columns: 64, bytes: 256, stepSeconds: 0.5e-6 },
     stepSeconds: 1e-6,
-    gatherSeconds: { 2: 2.4e-12, 4: 0.6e-12 },
+    gatherSeconds: { 2: 2.4e-12, 4: 1.2e-12 },
   },
   // A warp has 16 rows of a block, and all columns of the products in registers. What is hidden is measured (bench/NOTES.md).
   chains: {
@@ -77,11 +77,12 @@ export const cudaTarget: SimtTarget = {
   rowsAtOnce: 4096,
   elementBlock: 2048,
   sharedRows: 2,
-  rowAlignment: { bytes: 16, least: 2 ** 16, room: 1 / 8, widest: 2 },
+  rowAlignment: { bytes: 16, least: 2 ** 16, room: 1 / 8, widest: 4 },
   packBools: false,
   alignment: 64,
   apartBytes: 16 << 20,
   minPrograms: 528,
+  slidingWindows: { most: 8, threads: 128 },
   // A block that streams (bench/NOTES.md), and a multiprocessor.
   programShare: { moving: 1 / 60, computing: 1 / 132, columns: 1 / 140 },
   shortRows: { below: 1024, points: 2048, sharing: 1 },

@@ -10,7 +10,7 @@ export interface LibraryInfo {
   readonly name: string
   /** Operations a second of a large product, by the dtype of its operands. */
   readonly rate: Readonly<Record<ProductDType | 'tf32', number>>
-  /** The share of that rate where lines of a matrix, their lengths and their places, are multiples of so many bytes: the largest that fits counts. */
+  /** The share of that rate where lines of a matrix, their lengths and their places, are multiples of so many bytes: the largest that fits counts. Products of f32 in f32 have all of it. */
   readonly shares: readonly { readonly bytes: number; readonly share: number }[]
   /** A product may be calls for the part of it whose lines are whole and for the rest: not where extents vary. */
   readonly cuts: boolean
@@ -216,6 +216,8 @@ export interface Machine {
    * others are.
    */
   readonly windowPoints?: number
+  /** Windows that overlap along an axis which one thread goes along at most, reading once what they share, and threads of such a program. Absent: none does. */
+  readonly slidingWindows?: { readonly most: number; readonly threads: number }
   /**
    * The shares of bandwidth and arithmetic that one program can use, a block of threads; of bandwidth down `columns` that pass by as well (as `moving`
    * unless given). Absent: a program uses all there is.

@@ -89,6 +89,7 @@ export function webgpuTarget(given: Partial<WebgpuLimits> = {}): SimtTarget {
     packBools: false,
     alignment: limits.alignment,
     minPrograms: 264,
+    slidingWindows: { most: 8, threads: 128 },
     rowPrograms: 264,
     programShare: { moving: 1 / 200, computing: 1 / 132 },
     // Five times: a token's heads with its angles.

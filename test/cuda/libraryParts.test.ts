@@ -42,22 +42,24 @@ const shapes = (graph: Graph, target: Machine): string[] =>
 
 describe('calls', () => {
   test('are of whole groups and of the rest, where that is what a line is of', () => {
-    expect(shapes(three(37, 16, 301, 'f32'), padding)).toEqual([
+    expect(shapes(three(37, 16, 301, 'bf16'), padding)).toEqual([
       // The result's columns.
-      ...['37 x 1 x 16', '37 x 300 x 16'],
+      ...['37 x 5 x 16', '37 x 296 x 16'],
       // The depth of the first operand: what is left comes first.
-      ...['37 x 16 x 1', '+ 37 x 16 x 300'],
+      ...['37 x 16 x 5', '+ 37 x 16 x 296'],
       // Rows, which stand side by side in the operand; what it sums over does not.
-      ...['1 x 16 x 37', '300 x 16 x 37'],
+      ...['5 x 16 x 37', '296 x 16 x 37'],
     ])
   })
 
   test('are one where lines are whole, where rows of an operand begin anywhere, and where little would be whole', () => {
-    expect(shapes(three(37, 16, 300, 'f32'), padding)).toHaveLength(3)
-    expect(shapes(three(37, 17, 301, 'f32'), padding)).toHaveLength(3)
-    expect(shapes(three(37, 16, 31, 'f32'), padding)).toHaveLength(3)
+    expect(shapes(three(37, 16, 304, 'bf16'), padding)).toHaveLength(3)
+    expect(shapes(three(37, 17, 301, 'bf16'), padding)).toHaveLength(3)
+    expect(shapes(three(37, 16, 13, 'bf16'), padding)).toHaveLength(3)
+    // No matrix unit multiplies f32 as f32, and nothing else minds where its lines begin.
+    expect(shapes(three(37, 16, 301, 'f32'), padding)).toHaveLength(3)
     expect(
-      shapes(three(37, 16, 301, 'f32'), { ...padding, library: { ...cublasLt, leastFlops: 1, cuts: false } }),
+      shapes(three(37, 16, 301, 'bf16'), { ...padding, library: { ...cublasLt, leastFlops: 1, cuts: false } }),
     ).toHaveLength(3)
   })
 

@@ -46,6 +46,7 @@ test('records are complete: none takes what another has by leaving it out', () =
     'rowAlignment',
     'rowPrograms',
     'simt',
+    'slidingWindows',
     'stageLaunch',
     'windowPoints',
   ]

@@ -8,12 +8,12 @@ import { mostLines, partialPoints, reductionPoints, rowsOf } from './reductionBl
 import type { Roles } from './roles.ts'
 import type { RowSplit } from './split.ts'
 import { splitAxes } from './stages.ts'
-import { windowGrid } from './windowBlocks.ts'
+import { slidingGrid, windowGrid } from './windowBlocks.ts'
 
 /** Grid of the one kernel of a body without products, its reductions in one piece. */
 export function straightGrid(body: Body, roles: Roles, target: Machine, mode: NumericsMode): GridAxis[] {
   const isElementwise = roles.kind === 'elementwise'
-  const windows = isElementwise ? undefined : windowGrid(body, roles, target)
+  const windows = isElementwise ? undefined : (windowGrid(body, roles, target) ?? slidingGrid(body, roles, target))
   if (windows !== undefined) return windows
   const wanted = isElementwise ? elementPoints(body, roles, target) : reductionPoints(body, roles, target)
   const most = mode === 'strict' ? mostLines(body, roles, target) : undefined

@@ -57,8 +57,7 @@ export function groupOfDepth(body: Body, matrix: MatrixRole, axis: string, { dot
   let group = 1
   for (const id of ancestorsOf([a, b], lets)) {
     const l = lets.get(id)
-    // Elements of 32 bits may be copied one by one.
-    if (l?.op.kind !== 'load' || !l.axes.includes(axis) || dtypeBytes(l.dtype) !== 2) continue
+    if (l?.op.kind !== 'load' || !l.axes.includes(axis)) continue
     const n = run / dtypeBytes(l.dtype)
     const { mask } = l.op
     const flat = positionOfLoad(body, l.op)

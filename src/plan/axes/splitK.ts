@@ -80,12 +80,13 @@ function cheapestLength(
   return best.length
 }
 
-/** Lengths of whole steps that cut an extent into at most some parts: each an eighth or so shorter than the one before. */
+/** Lengths of whole steps that cut an extent into at most some parts, as even as steps are: the parts are an eighth or so more each time. */
 function stepLengths(extent: number, step: number, most: number): number[] {
-  const lengths: number[] = []
-  for (let steps = Math.ceil(extent / step) - 1; steps > 0; steps = Math.min(steps - 1, Math.round(steps * (7 / 8))))
-    if (Math.ceil(extent / (steps * step)) <= most) lengths.push(steps * step)
-  return lengths
+  const lengths = new Set<number>()
+  const steps = Math.ceil(extent / step)
+  for (let parts = 2; parts <= Math.min(most, steps); parts = Math.max(parts + 1, Math.round(parts * (8 / 7))))
+    lengths.add(Math.ceil(steps / parts) * step)
+  return [...lengths]
 }
 
 /** What parts of unequal length must leave of the seconds of equal ones. */

@@ -1,6 +1,9 @@
 /** Grids of windows: what programs that go along them in loops take. */
 import * as ix from '../../affine/expr.ts'
+import { slideOf } from '../../affine/slide.ts'
+import { foldAxes, isFold } from '../../kernel/folds.ts'
 import type { GridAxis } from '../../kernel/ir.ts'
+import { mostWindowPoints } from '../../schedule/simt/part/windows.ts'
 import type { Machine } from '../../target/machine.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import { byStoreStride, lineElements } from './gridAxes.ts'
@@ -42,5 +45,75 @@ const isMovedAlong = (body: Body, roles: Roles, axis: string): boolean =>
       op.index.some((e) => {
         const axes = ix.axesOf(e)
         return axes.has(axis) && [...axes].some((a) => roles.reduced.has(a))
+      }),
+  )
+
+/** Threads that read side by side at least. */
+const fewestLanes = 32
+
+/**
+ * Grid of windows that overlap, on a machine whose threads go along them by themselves (src/schedule/simt/part/windows.ts): a program has some windows along the
+ * axis on which they overlap for each of its threads, which lie along the contiguous axis, then along others. Undefined: no windows overlap along an
+ * axis beside the contiguous one.
+ */
+export function slidingGrid(
+  body: Body,
+  roles: Roles,
+  { slidingWindows, minPrograms }: Machine,
+): GridAxis[] | undefined {
+  if (slidingWindows === undefined || roles.row.size > 0 || !foldsWindows(body, roles)) return undefined
+  const { most, threads } = slidingWindows
+  const extent = (a: string): number => roles.extents.get(a) ?? 1
+  const [lanes, ...others] = byStoreStride(body, roles.parallel)
+  const run = others.find((a) => extent(a) > 1 && overlapsAlong(body, roles, a))
+  if (lanes === undefined || run === undefined) return undefined
+  const all = pointsOf(roles.extents, roles.parallel)
+  let windows = Math.min(most, extent(run))
+  while (windows > 2 && all / windows < minPrograms * threads) windows = Math.ceil(windows / 2)
+  const columns = lanesOf(extent(lanes), threads)
+  const blocks = new Map([
+    [run, Math.ceil(extent(run) / Math.ceil(extent(run) / windows))],
+    [lanes, columns],
+  ])
+  let left = threads / powerOfTwo(columns)
+  for (const a of others.filter((x) => x !== run)) {
+    const block = Math.max(1, Math.min(extent(a), Math.floor(left)))
+    blocks.set(a, block)
+    left /= powerOfTwo(block)
+  }
+  return [...roles.parallel].map((axis) => ({ axis, block: blocks.get(axis) ?? 1 }))
+}
+
+const powerOfTwo = (n: number): number => 2 ** Math.ceil(Math.log2(n))
+
+/** Of an axis that threads lie along, those of a program of which fewest have nothing to do. */
+function lanesOf(extent: number, threads: number): number {
+  if (extent <= fewestLanes) return extent
+  let best = Math.min(threads, extent)
+  const idle = (block: number): number => Math.ceil(extent / block) * powerOfTwo(block)
+  for (let block = threads; block >= fewestLanes; block /= 2)
+    if (block < extent && idle(block) < idle(best)) best = block
+  return best
+}
+
+/** Whether all that a body folds are the same windows, few enough of points for a thread. */
+function foldsWindows(body: Body, { reduced, extents }: Roles): boolean {
+  const folds = body.lets.filter(isFold)
+  return (
+    pointsOf(extents, reduced) <= mostWindowPoints &&
+    folds.length > 0 &&
+    folds.every((l) => foldAxes(l).length === reduced.size) &&
+    !body.lets.some(({ op }) => op.kind === 'scan' || op.kind === 'stage')
+  )
+}
+
+/** Whether windows overlap along a parallel axis: a load moves along it by less than a window has. */
+const overlapsAlong = (body: Body, { reduced, extents }: Roles, axis: string): boolean =>
+  body.lets.some(
+    ({ op }) =>
+      op.kind === 'load' &&
+      [...reduced].some((over) => {
+        const slide = slideOf([...op.index, ...op.mask.map((b) => b.expr)], axis, over)
+        return slide !== undefined && slide.step < (extents.get(over) ?? 1)
       }),
   )

@@ -140,6 +140,9 @@ export class Instances implements Evaluation {
     invariant(op !== undefined, `${node.op} has no scalar operation`)
     const wide = this.mode === 'fast' ? unrounded(node, (x) => this.region.members.has(x)) : undefined
     if (wide !== undefined) return this.value(wide, index, mask)
+    const [only] = node.inputs
+    // A value of its own that was not worth storing: what reads it reads the original, in place.
+    if (op === 'cast' && only?.dtype === node.dtype) return this.value(only, index, mask)
     const args = new Array<ValueId>(node.inputs.length)
     for (const i of shallowFirst(node)) {
       const x = node.inputs[i]

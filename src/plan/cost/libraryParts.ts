@@ -22,7 +22,9 @@ const placeOf = ({ order, leading }: StridedMatrix, row: number, column: number)
 
 /** The share of its rate that a library reaches by the alignment of the matrices. */
 export function shareOf({ product, calls }: ProductCalls, { shares }: LibraryInfo): number {
-  const { batches, m, n, k, a, b, out, addend } = product
+  const { batches, m, n, k, a, b, out, addend, precision } = product
+  // Multiplied as f32, by no matrix unit: elements are read one by one wherever they stand.
+  if (a.dtype === 'f32' && precision === undefined) return 1
   const lines = (x: StridedMatrix, rows: number, columns: number, offset: (c: ProductOffsets) => number): number[] =>
     [x.order === 'rows' ? columns : rows, x.leading, batches > 1 ? x.batch : 0, ...calls.map(offset)].map(
       (n) => n * dtypeBytes(x.dtype),

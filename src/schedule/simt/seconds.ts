@@ -7,7 +7,7 @@ import type { Prices } from '../../target/prices.ts'
 import { statementSeconds } from '../price.ts'
 import { type Layout, registersOf } from './layout/layout.ts'
 import type { Part } from './part/part.ts'
-import type { BlockWork, Entry, PointStep, Sequence } from './sequence/sequence.ts'
+import type { BlockWork, Entry, NestEntry, PointStep, Sequence } from './sequence/sequence.ts'
 
 /** Seconds of arithmetic of one thread, times the threads that the prices take to be at work at once. */
 export function threadSeconds(part: Part, layout: Layout, { entries }: Sequence, prices: Prices): number {
@@ -17,7 +17,7 @@ export function threadSeconds(part: Part, layout: Layout, { entries }: Sequence,
 function entrySeconds(part: Part, layout: Layout, e: Entry, prices: Prices): number {
   switch (e.kind) {
     case 'nest':
-      return e.steps.reduce((sum, s) => sum + stepSeconds(part, layout, s, prices), 0)
+      return e.steps.reduce((sum, s) => sum + shareOfPoints(e, s) * stepSeconds(part, layout, s, prices), 0)
     case 'rolled':
       return layout.axis(e.axis).reps * e.nests.reduce((sum, n) => sum + entrySeconds(part, e.layout, n, prices), 0)
     case 'walk': {
@@ -30,6 +30,12 @@ function entrySeconds(part: Part, layout: Layout, e: Entry, prices: Prices): num
     case 'close':
       return 0
   }
+}
+
+/** The points at which a step runs among those of its nest: windows that overlap compute what they share once for each place. */
+function shareOfPoints({ sliding }: NestEntry, { gives }: PointStep): number {
+  if (sliding === undefined || gives === undefined || !sliding.windows.shared.has(gives)) return 1
+  return sliding.places.length / sliding.places.reduce((n, place) => n + place.length, 0)
 }
 
 /** Registers of a tile over axes. */

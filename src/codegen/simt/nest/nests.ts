@@ -4,12 +4,13 @@
  */
 import { invariant } from '../../../diagnostics/errors.ts'
 import type { ValueId } from '../../../kernel/ir.ts'
-import type { NestEntry, PointStep, Seldom } from '../../../schedule/simt/sequence/sequence.ts'
+import type { NestEntry, PointStep, Seldom, SlidingNest } from '../../../schedule/simt/sequence/sequence.ts'
 import { and, type Block, bin, cast, type Ex, int, lt, no, regType, type S, sub, uint, v, yes } from '../ir/ir.ts'
 import { declare, emitLoops, type Registers, registerAt, registerIndex } from '../ir/registers.ts'
 import { bodiesOf } from '../ir/walk.ts'
 import { Point } from './point.ts'
 import type { Scope } from './scope.ts'
+import { type EmitPoint, emitSliding } from './sliding.ts'
 
 /** Emits a step at a point; its value, if it gives one that is not written into registers lane by lane. */
 export type EmitStep = (step: PointStep, point: Point, out: Block, to?: Registers) => Ex | undefined
@@ -17,7 +18,7 @@ export type EmitStep = (step: PointStep, point: Point, out: Block, to?: Register
 /** A nest; where a condition holds seldom, or all over most blocks, it is there twice, with and without it. */
 export function emitNest(
   scope: Scope,
-  { steps, arrays: ids, seldom, usual }: NestEntry,
+  { steps, arrays: ids, seldom, usual, sliding }: NestEntry,
   emit: EmitStep,
   out: Block,
 ): void {
@@ -36,7 +37,7 @@ export function emitNest(
     scope.held.set(s.gives, { kind: 'registers', registers, layout: scope.layout, axes })
   }
   const nest = (known: ReadonlyMap<ValueId, Ex>, to: Block, at = scope): void =>
-    emitLoopNest(at, steps, arrays, known, emit, to)
+    emitLoopNest(at, steps, { arrays, known, sliding }, emit, to)
   if (usual !== undefined) {
     const [body, otherwise]: [Block, Block] = [[], []]
     nest(new Map(usual.ids.map((id) => [id, yes])), body, whole(scope, usual.axes))
@@ -87,20 +88,25 @@ function holdsHere(scope: Scope, { axis, index, number }: Seldom): Ex | undefine
 const isIdle = (stmts: readonly S[]): boolean =>
   stmts.every((s) => s.k === 'let' || ((s.k === 'for' || s.k === 'if') && bodiesOf(s).every(isIdle)))
 
-/** One nest with the code of all steps; `known`: values that are known beforehand. */
+interface NestFacts {
+  readonly arrays: ReadonlyMap<ValueId, Registers>
+  /** Values that are known beforehand. */
+  readonly known: ReadonlyMap<ValueId, Ex>
+  readonly sliding: SlidingNest | undefined
+}
+
+/** One nest with the code of all steps. */
 function emitLoopNest(
   scope: Scope,
   steps: readonly PointStep[],
-  arrays: ReadonlyMap<ValueId, Registers>,
-  known: ReadonlyMap<ValueId, Ex>,
+  { arrays, known, sliding }: NestFacts,
   emit: EmitStep,
   out: Block,
 ): void {
   const loops = steps[0]?.loops ?? []
-  emitLoops(scope, loops, out, (lanes, body) => {
-    const here = new Map(known)
+  const emitPoint: EmitPoint = (at, lanes, here, body) => {
     const point = new Point(scope, lanes, here)
-    for (const s of steps) {
+    for (const s of at) {
       if (s.gives !== undefined && known.has(s.gives)) continue
       const registers = s.gives === undefined ? undefined : arrays.get(s.gives)
       const value = emit(s, point, body, registers)
@@ -114,7 +120,9 @@ function emitLoopNest(
         body.push({ k: 'assign', to: registerAt(registers, registerIndex(scope.layout, axes, lanes)), value: named })
       }
     }
-  })
+  }
+  if (sliding !== undefined) emitSliding(scope, steps, sliding, known, emitPoint, out)
+  else emitLoops(scope, loops, out, (lanes, body) => emitPoint(steps, lanes, new Map(known), body))
 }
 
 function nameIt(scope: Scope, s: PointStep, value: Ex, body: Block): Ex {

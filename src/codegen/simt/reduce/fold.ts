@@ -4,7 +4,7 @@
  * chunks of 1024 (docs/numerics.md, "Modes").
  */
 
-import { axis, flatten, sub as subExpr, zero } from '../../../affine/expr.ts'
+import { axis, flatten, strideOf, sub as subExpr, zero } from '../../../affine/expr.ts'
 import { invariant } from '../../../diagnostics/errors.ts'
 import { foldAxes } from '../../../kernel/folds.ts'
 import { typeOfExpr, typeUpTo } from '../../../kernel/indexType.ts'
@@ -128,16 +128,18 @@ export function accumulate(acc: Accumulator, p: Point, out: Block): void {
     const place = scope.unit.name(`p_${l.id}`)
     out.push({ k: 'let', name: value, value: x }, { k: 'let', name: place, value: position })
     const [vx, vp] = [v(x.type, value), v(position.type, place)]
-    const wins = and(valid, beatsEx(combiner, op.last === true, vx, vp, to, q))
+    // Selected, not branched around, so that loads of the points that follow need not wait.
+    const taken = scope.unit.name(`wins_${l.id}`)
     out.push({
-      k: 'if',
-      cond: wins,
-      body: [
-        { k: 'assign', to, value: vx },
-        { k: 'assign', to: q, value: vp },
-      ],
-      otherwise: [],
+      k: 'let',
+      name: taken,
+      value: and(
+        beatsEx(combiner, op.last === true, { value: vx, at: vp }, { value: to, at: q }, ascends(p, l)),
+        valid,
+      ),
     })
+    const wins = v('bool', taken)
+    out.push({ k: 'assign', to, value: select(wins, vx, to) }, { k: 'assign', to: q, value: select(wins, vp, q) })
     return
   }
   if (scope.unit.mode === 'strict') closeStrictChunk(acc, p, i, valid, out)
@@ -152,6 +154,12 @@ export function accumulate(acc: Accumulator, p: Point, out: Block): void {
   }
   const step = always ? x : select(valid, x, identityOf(acc))
   out.push({ k: 'assign', to, value: mergeEx(combiner, acc.dtype, to, step) })
+}
+
+/** Whether a thread meets the terms of an arg-fold by their positions: along one axis, whose chunks are walked from the first. */
+function ascends({ scope: { part } }: Point, l: LetStmt): boolean {
+  const [along, ...others] = part.spreadOnly(foldAxes(l))
+  return along === undefined || (others.length === 0 && (strideOf(positionOf(part, l), along) ?? 0) > 0)
 }
 
 /** The number of a point among those of a fold that a thread holds at once. */

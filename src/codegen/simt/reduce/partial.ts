@@ -46,7 +46,7 @@ export function mergeInto(acc: Accumulator, to: PartialResult, from: PartialResu
   const last = acc.let.op.kind === 'reduce' && acc.let.op.last === true
   out.push({
     k: 'if',
-    cond: beatsEx(c, last, vx, vq, to.value, to.at),
+    cond: beatsEx(c, last, { value: vx, at: vq }, { value: to.value, at: to.at }),
     body: [
       { k: 'assign', to: to.value, value: vx },
       { k: 'assign', to: to.at, value: vq },

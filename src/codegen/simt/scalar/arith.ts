@@ -252,22 +252,39 @@ export function mergeEx(combiner: 'sum' | 'prod' | 'max' | 'min', dtype: DType, 
   return scalarEx(op[combiner], dtype, dtype, [a, b], 'fast')
 }
 
-/** Whether candidate (v, p) comes before (w, q) in an arg-fold; a position below 0 is no candidate. */
-export function beatsEx(combiner: 'argmax' | 'argmin', last: boolean, v: Ex, p: Ex, w: Ex, q: Ex): Ex {
+/** A candidate of an arg-fold: a value and where it is; below 0 it is none. */
+export interface Candidate {
+  readonly value: Ex
+  readonly at: Ex
+}
+
+/**
+ * Whether one candidate wins over another in an arg-fold. `follows`: it is one, and further on than the other, so that positions need no comparison.
+ */
+export function beatsEx(
+  combiner: 'argmax' | 'argmin',
+  last: boolean,
+  { value: v, at: p }: Candidate,
+  { value: w, at: q }: Candidate,
+  follows = false,
+): Ex {
   const number = (x: Ex): Ex => (x.type === 'bool' ? cast('u32', x) : x)
   const [x, y] = [number(v), number(w)]
   const beats = combiner === 'argmax' ? bin('>', x, y) : bin('<', x, y)
   const even = bin('==', x, y)
-  const closer = bin(last ? '>' : '<', p, q)
-  const plain = bin('||', beats, and(even, closer))
-  const isF = v.type === 'f32' || v.type === 'f64'
-  let wins = plain
-  if (isF) {
+  const closer = follows ? lit('bool', last) : bin(last ? '>' : '<', p, q)
+  let wins = either(beats, both(even, closer))
+  if (v.type === 'f32' || v.type === 'f64') {
     const [nv, nw] = [call('bool', `${v.type}_isnan`, v), call('bool', `${v.type}_isnan`, w)]
-    wins = select(nv, bin('||', not(nw), closer), and(not(nw), plain))
+    wins = either(both(not(nw), either(nv, wins)), both(nv, both(nw, closer)))
   }
-  return and(bin('>=', p, lit(p.type, 0)), bin('||', bin('<', q, lit(q.type, 0)), wins))
+  const isWon = either(bin('<', q, lit(q.type, 0)), wins)
+  return follows ? isWon : both(bin('>=', p, lit(p.type, 0)), isWon)
 }
+
+/** Of two truths that cost nothing to find: no branch goes around the second, which would keep later loads behind it. */
+const both = (a: Ex, b: Ex): Ex => (a.k === 'lit' || b.k === 'lit' ? and(a, b) : bin('&', a, b))
+const either = (a: Ex, b: Ex): Ex => (a.k === 'lit' || b.k === 'lit' ? bin('||', a, b) : bin('|', a, b))
 
 /** A literal zero of a register type. */
 export const zeroOf = (t: Type): Ex => (t === 'bool' ? no : t === 'i32' ? int(0) : lit(t, 0))

@@ -32,6 +32,8 @@ interface Wanted {
   /** Threads, where they are settled. */
   readonly threads?: number | undefined
   readonly asked?: Pick<LayoutRequest, 'forced' | 'first'>
+  /** Axes that every thread holds whole, on which no neighbours are read together. */
+  readonly own?: ReadonlySet<string>
   /** Elements that stand for several indices in a row are read in vectors. */
   readonly repeating?: boolean
   /** Indices of an axis to lay out, where they are fewer than a program holds. */
@@ -67,16 +69,33 @@ export function mainLayout(part: Part, machine: SimtMachine, threads?: number): 
     nests.push({ axes })
   }
   for (const s of stores) nests.push({ axes: part.storeAxes(s) })
+  const { windows } = part
+  const own = windows === undefined ? none : new Set([windows.along, ...windows.folded])
+  for (const a of own) serial.add(a)
   const [product] = part.products.values()
   const ofChain = part.chain === undefined ? undefined : chainThreads(chainRows(part.chain))
   const [inVectors] = part.vectorProducts.values()
-  const spread = threads ?? ofChain ?? product?.threads ?? inVectors?.threads ?? threadsToFilter(part, machine)
+  const spread =
+    threads ??
+    ofChain ??
+    product?.threads ??
+    inVectors?.threads ??
+    threadsToFilter(part, machine) ??
+    threadsOfWindows(part, own)
   const vectors =
     part.vectorChain?.layout ?? (inVectors === undefined ? undefined : vectorLayout(part, inVectors, spread ?? 0))
   const ofProduct = product === undefined ? vectors : productLayout(product, spread ?? 0)
   const forced = part.chain === undefined ? ofProduct : chainLayout(part.chain, spread ?? 0)
   const rows = rowAxes(part)
-  return layoutOf(part, { nests, lets, stores, serial, folded, rows, threads: spread, asked: { forced } }, machine)
+  return layoutOf(part, { nests, lets, stores, serial, folded, rows, own, threads: spread, asked: { forced } }, machine)
+}
+
+/** Threads of a part of windows: one for every point of the axes that they do not go along. */
+function threadsOfWindows(part: Part, own: ReadonlySet<string>): number | undefined {
+  if (part.windows === undefined) return undefined
+  const kept = part.mainLets().flatMap((l) => part.axesOf(l.id))
+  const across = [...new Set(kept)].filter((a) => !own.has(a))
+  return Math.min(256, 2 ** across.reduce((n, a) => n + Math.ceil(Math.log2(part.axis(a).size)), 0))
 }
 
 /** The threads of a part that filters the points of a store. */
@@ -202,16 +221,16 @@ export function rowAxes(part: Part): Set<string> {
 
 function layoutOf(part: Part, wanted: Wanted, machine: SimtMachine): Layout {
   const { nests, lets = [], stores = [], serial = none, folded = none, rows = none, only, threads, asked } = wanted
-  const { repeating, sizes: asSliced } = wanted
+  const { repeating, sizes: asSliced, own = none } = wanted
   const used = new Set(nests.flatMap((n) => n.axes))
   const sizes = new Map(
     (only ?? part.part.axes.map((a) => a.name))
       .filter((a) => used.has(a))
       .map((a) => [a, asSliced?.get(a) ?? part.axis(a).size]),
   )
-  const resident = only === undefined ? residentAxes(part) : none
+  const resident = only === undefined ? new Set([...residentAxes(part), ...own]) : none
   const { vec: widest, contiguous } = contiguityOf(part, lets, stores, [...sizes.keys()], repeating)
-  const vec = withoutScattered(part, stores, widest)
+  const vec = own.size > 0 ? new Map<string, number>() : withoutScattered(part, stores, widest)
   const { registers, walkedRegisters } = machine
   const request = {
     ...asked,

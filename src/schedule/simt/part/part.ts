@@ -25,6 +25,7 @@ import { storeAxes, storeValues } from './facts.ts'
 import { type ChainedProducts, chainedProducts, chainInGroups, type Product, productOf } from './product.ts'
 import { type VectorChain, vectorChainOf } from './vectorChain.ts'
 import { operandOf, type Slices, type VectorOperand, type VectorProduct, vectorProductOf } from './vectorProduct.ts'
+import { type Windows, windowsOf } from './windows.ts'
 
 export interface AxisInfo {
   readonly name: string
@@ -92,6 +93,8 @@ export class Part {
   /** Product sums whose tiles are read in vectors: one, or all of a chain. */
   readonly vectorProducts: ReadonlyMap<ValueId, VectorProduct>
   readonly vectorChain: VectorChain | undefined
+  /** Overlapping windows that threads go along. */
+  readonly windows: Windows | undefined
   /** Values that the main layout computes. */
   private readonly main = new Set<ValueId>()
 
@@ -175,6 +178,7 @@ export class Part {
     const only = dot !== undefined && dots.length === 1 && isPlain ? vectorProductOf(this, dot, machine) : undefined
     this.vectorChain = only === undefined && isPlain ? vectorChainOf(this, dots, machine) : undefined
     this.vectorProducts = this.vectorChain?.products ?? new Map(only === undefined ? [] : [[only.dot, only] as const])
+    this.windows = windowsOf(this)
   }
 
   /** Whether all of its products are a chain. */

@@ -4,13 +4,16 @@
  */
 import { InternalError, invariant } from '../../../diagnostics/errors.ts'
 import type { LetStmt, StoreStmt, ValueId } from '../../../kernel/ir.ts'
+import { isArgCombiner } from '../../../scalar/ops.ts'
 import type { Phase, Place } from '../access/place.ts'
 import { exchangePlanOf } from '../fold/exchange.ts'
+import { combinerOf } from '../fold/folds.ts'
 import { carriedOf, type Follower, type Streaming, type StreamPlan } from '../fold/onlineSums.ts'
 import { valueFormOf } from '../precision/oddFunctions.ts'
 import { keyOf, type Pending, type PendingClose } from './nests.ts'
 import { rematerialised, rematerialisedFor } from './rematerialise.ts'
 import { type BlockWork, type Entry, type Item, itemsOf, type PointStep, type Seldom, type Token } from './sequence.ts'
+import { slidingOf } from './sliding.ts'
 import { seldomOf, stepsOn } from './unswitch.ts'
 import { usualOf } from './usual.ts'
 import { type PlanItems, planWalk } from './walks.ts'
@@ -206,12 +209,14 @@ export class Order {
     const usual =
       twice !== undefined || first.loops.length === 0 ? undefined : usualOf(this.place.part, this.place.layout, run)
     const isHeld = usual?.ids.some((id) => kept.has(id)) === true
+    const sliding = arrays.length > 0 || twice !== undefined ? undefined : slidingOf(this.place, run)
     this.entries.push({
       kind: 'nest',
       steps: this.inForm(run),
       arrays,
       seldom: twice,
       usual: isHeld ? undefined : usual,
+      ...(sliding === undefined ? {} : { sliding }),
     })
   }
 
@@ -262,7 +267,11 @@ export class Order {
     // Every other walk turns back where the one before ended: what that read last is in the caches.
     const walk = this.walks.get(key) ?? 0
     this.walks.set(key, walk + 1)
-    const isBackward = walk % 2 === 1 && inner.setting.mode === 'fast' && inner.phase !== undefined
+    const isBackward =
+      walk % 2 === 1 &&
+      inner.setting.mode === 'fast' &&
+      inner.phase !== undefined &&
+      !all.some((r) => findsPlaces(r.item))
     this.entries.push(planWalk(inner, first.over, items, isBackward, this.planItems))
     for (const r of all) for (const t of r.after) this.done.add(t)
     return true
@@ -295,6 +304,9 @@ export class Order {
     return { kind: 'stream', stream }
   }
 }
+
+/** Whether an item is a fold that finds where something is: ties are settled as terms come. */
+const findsPlaces = (item: Item): boolean => item.kind === 'accumulate' && isArgCombiner(combinerOf(item.let))
 
 const momentsOf = (stream: StreamPlan): Item[] =>
   carriedOf(stream).map((f) => ({ kind: 'moments', let: f.let, stream }))

@@ -50,7 +50,7 @@ function counted(names: readonly string[]): string {
   return [...times].map(([n, count]) => (count === 1 ? n : `${count} ${n}`)).join(', ')
 }
 
-function printNest({ steps, arrays, seldom, usual }: NestEntry): string {
+function printNest({ steps, arrays, seldom, usual, sliding }: NestEntry): string {
   const axes = new Map<string, string[]>()
   for (const l of steps[0]?.loops ?? [])
     axes.set(l.axis, [...(axes.get(l.axis) ?? []), `${l.count} ${l.over === 'rep' ? 'repeats' : 'side by side'}`])
@@ -65,7 +65,11 @@ function printNest({ steps, arrays, seldom, usual }: NestEntry): string {
           ...usual.axes.map((a) => `${a} is whole`),
           ...usual.numbers.map((e) => `${showExpr(e)} >= 0`),
         ].join(' and ')}`
-  return `${where === '' ? 'once' : `over ${where}`}: ${counted(steps.map(printStep))}${keeps}${twice}${whole}`
+  const slides =
+    sliding === undefined
+      ? ''
+      : `, ${sliding.places.length} places of windows along ${sliding.windows.along}, each read once`
+  return `${where === '' ? 'once' : `over ${where}${slides}`}: ${counted(steps.map(printStep))}${keeps}${twice}${whole}`
 }
 
 const sideBySide = (group: Group | undefined): string => (group === undefined ? '' : ` (${group.n} at a time)`)

@@ -17,6 +17,7 @@ import type { Layout } from '../layout/layout.ts'
 import type { Filter } from '../part/filter.ts'
 import type { Product } from '../part/product.ts'
 import type { VectorProduct } from '../part/vectorProduct.ts'
+import type { Windows } from '../part/windows.ts'
 import type { ValueForm } from '../precision/oddFunctions.ts'
 import type { OperandPrefetch } from '../prefetch/operandPrefetch.ts'
 import type { Prefetch } from '../prefetch/prefetch.ts'
@@ -177,6 +178,16 @@ export interface Usual {
   readonly numbers: readonly Expr[]
 }
 
+/** A nest that goes along windows that overlap: what they share is computed once for every place of theirs, the rest for each window. */
+export interface SlidingNest {
+  readonly windows: Windows
+  /** Places of windows along the axis that they fold with the one they move along, in the order of the terms of each. */
+  readonly places: readonly WindowPlace[]
+}
+
+/** A place in windows: the repeats of the two axes for which it is the same. */
+export type WindowPlace = readonly { readonly along: number; readonly over: number }[]
+
 /** A loop nest of registers. */
 export interface NestEntry {
   readonly kind: 'nest'
@@ -187,6 +198,7 @@ export interface NestEntry {
   readonly seldom: Seldom | undefined
   /** The nest is there twice: without these conditions for blocks where all of them hold, and with them. */
   readonly usual: Usual | undefined
+  readonly sliding?: SlidingNest
 }
 
 /** Folds whose partial results threads exchange together. */

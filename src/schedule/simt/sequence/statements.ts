@@ -130,7 +130,8 @@ class ListPlan {
       needs: operandsOf(l.op),
       gives: l.id,
       after: [],
-      rank: Math.max(1, this.least),
+      // What windows share comes when all else that their folds take is there, in one nest with them.
+      rank: Math.max(this.place.part.windows?.shared.has(l.id) === true ? 1.5 : 1, this.least),
       name: `${wish}_${l.id}`,
     })
   }
@@ -236,7 +237,7 @@ class ListPlan {
     const loops = strict
       ? [...this.loops(part.axesOf(l.id)), ...foldAxes(l).flatMap((a) => loopsOf(place.layout, a))]
       : this.loops(nest)
-    const like = isBatched(place, l) ? { like: 'extremes' } : {}
+    const like = part.windows === undefined && isBatched(place, l) ? { like: 'extremes' } : {}
     const needs = [...operands, ...before]
     this.points({ work: { kind: 'fold', let: l }, loops, needs, after, rank: 1, name: 'fold', ...like })
   }

@@ -136,8 +136,17 @@ function termReads(part: Part, l: LetStmt): readonly ValueId[] {
   return l.op.kind === 'dot' ? [l.op.a, l.op.b] : []
 }
 
-function verifyNest(state: State, { steps, arrays }: NestEntry): void {
+function verifyNest(state: State, { steps, arrays, sliding }: NestEntry): void {
   const { check, layout, open } = state
+  if (sliding !== undefined) {
+    const { along, over, shared } = sliding.windows
+    const points = [along, over].reduce((n, a) => n * layout.axis(a).reps, 1)
+    const met = new Set(sliding.places.flatMap((p) => p.map((at) => `${at.along} ${at.over}`)))
+    check(met.size === points, `windows along ${along} have ${points} points, of which ${met.size} are met`)
+    for (const s of steps)
+      if (s.gives !== undefined && shared.has(s.gives))
+        check(s.wide !== true && !arrays.includes(s.gives), `${s.name} is shared by windows, and kept`)
+  }
   const [first] = steps
   const here = new Set(state.held)
   for (const s of steps) {
