@@ -3,19 +3,8 @@
  * quotients and remainders. Always in canonical form, so equal keys mean equal expressions. Constructors simplify with
  * the ranges of the axes (an axis of extent n ranges over [0, n)).
  */
-import { invariant } from '../diagnostics/errors.ts'
-import {
-  type Atom,
-  atomKey,
-  type Expr,
-  floorMod,
-  make,
-  ofAtom,
-  rangeOf,
-  type Scale,
-  type Term,
-  visitAtoms,
-} from './form.ts'
+import { InternalError, invariant } from '../diagnostics/errors.ts'
+import { type Atom, atomKey, type Expr, floorMod, make, rangeOf, type Scale, type Term, visitAtoms } from './form.ts'
 
 export {
   type Atom,
@@ -100,6 +89,49 @@ export function add(a: Expr, b: Expr): Expr {
   if (a.terms.length === 0 && a.offset === 0) return recombine(b)
   if (b.terms.length === 0 && b.offset === 0) return recombine(a)
   return recombine(make(sumOf(a.terms, b.terms), a.offset + b.offset))
+}
+
+/**
+ * The sum of expressions, each times a number, taken in the order given. Where no remainder stands among their terms, nothing recombines on the way: then
+ * it is one sum of all terms.
+ */
+function combine(exprs: readonly Expr[], coefs: readonly number[]): Expr {
+  const terms: Term[] = []
+  const keys: string[] = []
+  let offset = 0
+  let only: Expr | undefined
+  let count = 0
+  for (let i = 0; i < exprs.length; i++) {
+    const e = exprs[i] ?? zero
+    const by = coefs[i] ?? 0
+    if (by === 0 || (e.terms.length === 0 && e.offset === 0)) continue
+    count++
+    only = by === 1 ? e : undefined
+    offset += e.offset * by
+    for (const t of e.terms) {
+      const { atom } = t
+      if (atom.kind === 'mod') return exprs.reduce((sum, x, j) => add(sum, mul(x, coefs[j] ?? 0)), zero)
+      const key = atomKey(atom)
+      const coef = t.coef * by
+      let at = keys.length
+      while (at > 0 && key < (keys[at - 1] ?? '')) at--
+      const same = at > 0 && keys[at - 1] === key ? terms[at - 1] : undefined
+      if (same === undefined) {
+        const own = by === 1 ? t : { atom, coef }
+        if (at === keys.length) {
+          keys.push(key)
+          terms.push(own)
+        } else {
+          keys.splice(at, 0, key)
+          terms.splice(at, 0, own)
+        }
+      } else if (same.coef + coef === 0) {
+        keys.splice(at - 1, 1)
+        terms.splice(at - 1, 1)
+      } else terms[at - 1] = { atom: same.atom, coef: same.coef + coef }
+    }
+  }
+  return count === 1 && only !== undefined ? only : make(terms, offset)
 }
 
 /** c*(x % m) + c*m*(x / m) = c*x, wherever both stand in a sum: a reshape there and back again is the identity. */
@@ -255,36 +287,35 @@ export function mod(e: Expr, by: number): Expr {
 
 /** Rebuilds an expression with atoms replaced (and everything simplified again). `undefined` keeps the atom. */
 export function substitute(e: Expr, map: (a: Atom) => Expr | undefined): Expr {
-  if (!touches(e, map)) return e
-  let out = constant(e.offset)
-  for (const t of e.terms) {
-    const to = map(t.atom)
-    if (to !== undefined) {
-      out = add(out, mul(to, t.coef))
-      continue
+  let exprs: Expr[] | undefined
+  let coefs: number[] = []
+  const { terms } = e
+  for (let i = 0; i < terms.length; i++) {
+    const t = terms[i]
+    if (t === undefined) continue
+    const to = replaced(t.atom, map)
+    if (to === undefined && exprs === undefined) continue
+    if (exprs === undefined) {
+      // What stands before it, as it is.
+      const before = terms.slice(0, i)
+      exprs = e.offset === 0 ? [] : [constant(e.offset)]
+      for (const u of before) exprs.push(make([u], 0))
+      coefs = exprs.map(() => 1)
     }
-    switch (t.atom.kind) {
-      case 'div':
-        out = add(out, mul(div(substitute(t.atom.of, map), t.atom.by), t.coef))
-        break
-      case 'mod':
-        out = add(out, mul(mod(substitute(t.atom.of, map), t.atom.by), t.coef))
-        break
-      case 'scaled':
-        out = add(out, mul(scaled(substitute(t.atom.of, map), t.atom), t.coef))
-        break
-      default:
-        out = add(out, make([t], 0))
-    }
+    exprs.push(to ?? make([t], 0))
+    coefs.push(to === undefined ? 1 : t.coef)
   }
-  return out
+  return exprs === undefined ? e : combine(exprs, coefs)
 }
 
-const touches = (e: Expr, map: (a: Atom) => Expr | undefined): boolean =>
-  e.terms.some(({ atom }) => {
-    const of = ofAtom(atom)
-    return map(atom) !== undefined || (of !== undefined && touches(of, map))
-  })
+/** What an atom becomes; undefined: nothing of it is replaced. */
+function replaced(atom: Atom, map: (a: Atom) => Expr | undefined): Expr | undefined {
+  const to = map(atom)
+  if (to !== undefined || atom.kind === 'axis' || atom.kind === 'value') return to
+  const of = substitute(atom.of, map)
+  if (of === atom.of) return undefined
+  return atom.kind === 'div' ? div(of, atom.by) : atom.kind === 'mod' ? mod(of, atom.by) : scaled(of, atom)
+}
 
 /** The x that an expression is the quotient floor(x / by) of, if a quotient by `by` stands in it. */
 export function dividend(e: Expr, by: number): Expr | undefined {
@@ -305,14 +336,17 @@ export function isBitwise(e: Expr): boolean {
 
 /** Row-major position of coordinates in a shape. */
 export function flatten(index: readonly Expr[], shape: readonly number[]): Expr {
-  invariant(index.length === shape.length, `index of rank ${index.length} into shape of rank ${shape.length}`)
-  let out = zero
+  if (index.length !== shape.length)
+    throw new InternalError(`index of rank ${index.length} into shape of rank ${shape.length}`)
+  const exprs: Expr[] = []
+  const strides: number[] = []
   let stride = 1
   for (let i = shape.length - 1; i >= 0; i--) {
-    out = add(out, mul(index[i] ?? zero, stride))
+    exprs.push(index[i] ?? zero)
+    strides.push(stride)
     stride *= shape[i] ?? 1
   }
-  return out
+  return combine(exprs, strides)
 }
 
 /**

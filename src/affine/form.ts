@@ -39,6 +39,8 @@ export interface Expr {
   readonly terms: readonly Term[]
   readonly offset: number
   readonly key: string
+  /** False: no tile value stands in it. */
+  readonly hasValues?: boolean
 }
 
 export const atomKey = (a: Atom): string => {
@@ -56,16 +58,20 @@ export const atomKey = (a: Atom): string => {
   }
 }
 
-const termKey = (t: Term): string => (t.coef === 1 ? atomKey(t.atom) : `${t.coef}*${atomKey(t.atom)}`)
-
 /** The expression of terms that are in order, none of them zero or repeated. */
 export function make(terms: readonly Term[], offset: number): Expr {
   let key = ''
-  for (const t of terms) key = key === '' ? termKey(t) : `${key}+${termKey(t)}`
+  let hasValues = false
+  for (const { atom, coef } of terms) {
+    const own = atomKey(atom)
+    const text = coef === 1 ? own : `${coef}*${own}`
+    key = key === '' ? text : `${key}+${text}`
+    if (atom.kind !== 'axis' && (atom.kind === 'value' || atom.of.hasValues !== false)) hasValues = true
+  }
   const whole = offset + 0
   if (key === '') key = String(whole)
   else if (whole !== 0) key = `${key}+${whole}`
-  return { terms, offset: whole, key }
+  return { terms, offset: whole, key, hasValues }
 }
 
 function atomRange(a: Atom): Range {
@@ -95,6 +101,14 @@ export function rangeOf(e: Expr): Range {
   let lo = e.offset
   let hi = e.offset
   for (const t of e.terms) {
+    if (t.atom.kind === 'axis') {
+      // Nearly all are: no object for the range of each.
+      const reach = t.coef * (t.atom.extent - 1)
+      if (t.atom.extent <= 1) continue
+      if (reach > 0) hi += reach
+      else lo += reach
+      continue
+    }
     const r = atomRange(t.atom)
     if (t.coef > 0) {
       lo += t.coef * r.lo
@@ -141,6 +155,7 @@ export function axesOf(e: Expr): ReadonlySet<string> {
 
 /** Ids of the tile values an expression depends on. */
 export function valuesOf(e: Expr): ReadonlySet<number> {
+  if (e.hasValues === false) return noValues
   let out: Set<number> | undefined
   visitAtoms(e, (a) => {
     if (a.kind === 'value') out = (out ?? new Set<number>()).add(a.id)

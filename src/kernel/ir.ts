@@ -200,7 +200,7 @@ export function gridSize(part: KernelPart): number {
 export function operandsOf(op: TileOp): readonly ValueId[] {
   switch (op.kind) {
     case 'const':
-      return []
+      return noValues
     case 'index':
       return exprValues([op.expr])
     case 'predicate':
@@ -229,10 +229,16 @@ export function operandsOf(op: TileOp): readonly ValueId[] {
   }
 }
 
-function exprValues(exprs: readonly Expr[]): ValueId[] {
-  const out: ValueId[] = []
-  for (const e of exprs) addValues(e, out)
-  return out
+const noValues: readonly ValueId[] = []
+
+function exprValues(exprs: readonly Expr[]): readonly ValueId[] {
+  let out: ValueId[] | undefined
+  for (const e of exprs)
+    if (e.hasValues !== false) {
+      out ??= []
+      addValues(e, out)
+    }
+  return out ?? noValues
 }
 
 function addValues(e: Expr, out: ValueId[]): void {
@@ -242,4 +248,4 @@ function addValues(e: Expr, out: ValueId[]): void {
   }
 }
 
-const predicateValues = (p: Predicate): ValueId[] => exprValues(p.map((b) => b.expr))
+const predicateValues = (p: Predicate): readonly ValueId[] => exprValues(p.map((b) => b.expr))

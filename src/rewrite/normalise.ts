@@ -134,7 +134,7 @@ const emptiness = ruleOn(
   'exact',
   'empty-result',
   'a result without elements is any literal of its shape',
-  (node) => (sizeOf(node.shape) === 0 ? fullOf(node.shape, node.dtype, 0) : undefined),
+  (node) => (node.shape.includes(0) ? fullOf(node.shape, node.dtype, 0) : undefined),
 )
 
 const order = ruleOn(

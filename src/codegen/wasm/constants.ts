@@ -25,6 +25,7 @@ export const constantKey = ({ type, value }: Constant): string => `${type.name} 
 export function loopConstants(fn: VectorFunction): ReadonlyMap<string, Constant> {
   const found = new Map<string, Constant>()
   const expression = (e: Expr): void => {
+    if (e.kind === 'register') return
     if (e.kind === 'const') {
       const isPlain =
         (e.value === 0 && !Object.is(e.value, -0)) || e.value === 0n || (e.type.element !== 'f32' && e.value === -1)

@@ -27,9 +27,9 @@ function tableOf<Op extends string>(
   return Object.fromEntries(made) as Record<Op, Codes>
 }
 
-function found(code: number | undefined, what: string): number {
-  if (code === undefined) throw new InternalError(`WebAssembly has no instruction for ${what}`)
-  return code
+function found(code: number | undefined, what: string, type?: Type): number {
+  if (code !== undefined) return code
+  throw new InternalError(`WebAssembly has no instruction for ${what}${type === undefined ? '' : ` of ${type.name}`}`)
 }
 
 const all = [...scalars, ...vectors, ...masks]
@@ -64,18 +64,16 @@ const splat = tableOf(['splat'], vectors, named)
 const lane = tableOf(['extract_lane', 'replace_lane'], vectors, named)
 const bits = tableOf(['bitmask'], masks, (op, t) => `${t.element}x${t.lanes}.${op}`)
 
-export const unaryCode = (op: UnaryOp, t: Type): number => found(unary[op].get(t.name), `${op} of ${t.name}`)
-export const binaryCode = (op: BinaryOp, t: Type): number => found(binary[op].get(t.name), `${op} of ${t.name}`)
-export const compareCode = (op: CompareOp, t: Type): number => found(compare[op].get(t.name), `${op} of ${t.name}`)
-export const shiftCode = (op: 'shl' | 'shr_s' | 'shr_u', t: Type): number =>
-  found(shift[op].get(t.name), `${op} of ${t.name}`)
-export const zeroCode = (t: Type): number => found(zero.eqz.get(t.name), `a test of ${t.name}`)
+export const unaryCode = (op: UnaryOp, t: Type): number => found(unary[op].get(t.name), op, t)
+export const binaryCode = (op: BinaryOp, t: Type): number => found(binary[op].get(t.name), op, t)
+export const compareCode = (op: CompareOp, t: Type): number => found(compare[op].get(t.name), op, t)
+export const shiftCode = (op: 'shl' | 'shr_s' | 'shr_u', t: Type): number => found(shift[op].get(t.name), op, t)
+export const zeroCode = (t: Type): number => found(zero.eqz.get(t.name), 'a test', t)
 export const fusedCode = (negated: boolean, t: Type): number =>
-  found(fused[negated ? 'relaxed_nmadd' : 'relaxed_madd'].get(t.name), `fma of ${t.name}`)
-export const splatCode = (t: Type): number => found(splat.splat.get(t.name), `splat of ${t.name}`)
-export const laneCode = (op: 'extract_lane' | 'replace_lane', t: Type): number =>
-  found(lane[op].get(t.name), `${op} of ${t.name}`)
-export const bitsCode = (t: Type): number => found(bits.bitmask.get(t.name), `bits of ${t.name}`)
+  found(fused[negated ? 'relaxed_nmadd' : 'relaxed_madd'].get(t.name), 'fma', t)
+export const splatCode = (t: Type): number => found(splat.splat.get(t.name), 'splat', t)
+export const laneCode = (op: 'extract_lane' | 'replace_lane', t: Type): number => found(lane[op].get(t.name), op, t)
+export const bitsCode = (t: Type): number => found(bits.bitmask.get(t.name), 'bits', t)
 
 /** Instructions by name. */
 const code = (name: string): number => found(opcodes.get(name), name)
@@ -90,7 +88,7 @@ const packs: Codes = new Map([
   [T.m16x8.name, code('i16x8.narrow_i32x4_s')],
   [T.m8x16.name, code('i8x16.narrow_i16x8_s')],
 ])
-export const packCode = (t: Type): number => found(packs.get(t.name), `pack to ${t.name}`)
+export const packCode = (t: Type): number => found(packs.get(t.name), 'a pack', t)
 
 export const dotPairsCode = code('i32x4.dot_i16x8_s')
 
@@ -154,15 +152,12 @@ const loads = tableOf<LoadForm>(
   [...scalars, ...vectors],
   (form, t) => forms[form](t),
 )
-export const loadCode = (form: LoadForm, t: Type): number =>
-  found(loads[form].get(t.name), `a load of ${t.name}, ${form}`)
+export const loadCode = (form: LoadForm, t: Type): number => found(loads[form].get(t.name), 'a load', t)
 
 const stores = tableOf<StoreForm>(['plain', '8', '16'], all, (form, t) =>
   form === 'plain' ? `${whole(t)}.store` : `${t.name}.store${form}`,
 )
-export const storeCode = (form: StoreForm, t: Type): number =>
-  found(stores[form].get(t.name), `a store of ${t.name}, ${form}`)
+export const storeCode = (form: StoreForm, t: Type): number => found(stores[form].get(t.name), 'a store', t)
 
 const laneMoves = tableOf(['load', 'store'], vectors, (op, t) => `v128.${op}${8 * T.elementBytes[t.element]}_lane`)
-export const laneMoveCode = (op: 'load' | 'store', t: Type): number =>
-  found(laneMoves[op].get(t.name), `${op} of a lane of ${t.name}`)
+export const laneMoveCode = (op: 'load' | 'store', t: Type): number => found(laneMoves[op].get(t.name), 'a lane', t)

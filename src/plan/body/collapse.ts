@@ -39,9 +39,12 @@ const both = (axes: readonly string[], a: string, b: string): boolean => axes.in
 const letsOf = (body: Body): ReadonlyMap<ValueId, LetStmt> => new Map(body.lets.map((l) => [l.id, l]))
 
 function collapsible(body: Body, outer: string, inner: string, extent: number): boolean {
-  const lets = letsOf(body)
+  let lets: ReturnType<typeof letsOf> | undefined
   for (const l of body.lets) {
-    if (!both(l.axes, outer, inner) && !isPosition(lets, l)) return false
+    if (!both(l.axes, outer, inner)) {
+      lets ??= letsOf(body)
+      if (!isPosition(lets, l)) return false
+    }
     if (l.op.kind === 'scan' && (l.op.axis === outer || l.op.axis === inner)) return false
     if (l.op.kind === 'reduce' || l.op.kind === 'dot') {
       if (!both(l.op.axes, outer, inner)) return false
@@ -59,12 +62,15 @@ function direction(e: Expr): string {
   return e.terms.map((t) => `${t.coef / scale}*${ix.atomKey(t.atom)}`).join('+')
 }
 
-const isMasked = (body: Body, param: string): boolean =>
-  body.lets.some(({ op }) => op.kind === 'load' && op.param === param && op.mask.length > 0)
+/** Parameters that some load reads under a mask. */
+function maskedLoads(body: Body): ReadonlySet<string> {
+  const masked = new Set<string>()
+  for (const { op } of body.lets) if (op.kind === 'load' && op.mask.length > 0) masked.add(op.param)
+  return masked
+}
 
-/** Dimensions of a loaded tensor in runs: a dimension some mask bounds stands alone (its bound must stay visible), others join. */
+/** Dimensions of a tensor that is loaded under masks, in runs: a dimension some mask bounds stands alone (its bound must stay visible), others join. */
 function runs(body: Body, param: string, rank: number): number[][] {
-  if (!isMasked(body, param)) return [Array.from({ length: rank }, (_, d) => d)].filter((g) => g.length > 0)
   const masked = new Set<number>()
   for (const { op } of body.lets) {
     if (op.kind !== 'load' || op.param !== param) continue
@@ -86,18 +92,31 @@ const pick = <T>(items: readonly T[], at: readonly number[]): T[] => at.flatMap(
 
 /** Every tensor addressed by flat positions, as far as masks allow. */
 export function flatten(body: Body): Body {
-  const groups = new Map([...body.loads].map(([n, t]) => [n, runs(body, n, t.shape.length)]))
-  const loads = new Map<string, BodyTensor>(
-    [...body.loads].map(([n, t]) => [n, { ...t, shape: (groups.get(n) ?? []).map((g) => sizeOf(pick(t.shape, g))) }]),
-  )
+  const masked = maskedLoads(body)
+  /** The runs of tensors that are loaded under masks; the dimensions of others are one run. */
+  const groups = new Map<string, number[][]>()
+  const loads = new Map<string, BodyTensor>()
+  for (const [n, t] of body.loads) {
+    const { shape } = t
+    const own = masked.has(n) ? runs(body, n, shape.length) : undefined
+    if (own !== undefined) groups.set(n, own)
+    loads.set(n, {
+      ...t,
+      shape: own !== undefined ? own.map((g) => sizeOf(pick(shape, g))) : shape.length === 0 ? [] : [sizeOf(shape)],
+    })
+  }
   const lets = body.lets.map((l): LetStmt => {
     const { op } = l
     if (op.kind !== 'load') return l
     const shape = body.loads.get(op.param)?.shape ?? []
-    return {
-      ...l,
-      op: { ...op, index: (groups.get(op.param) ?? []).map((g) => ix.flatten(pick(op.index, g), pick(shape, g))) },
-    }
+    const own = groups.get(op.param)
+    const index =
+      own !== undefined
+        ? own.map((g) => ix.flatten(pick(op.index, g), pick(shape, g)))
+        : shape.length === 0
+          ? []
+          : [ix.flatten(op.index, shape)]
+    return { ...l, op: { ...op, index } }
   })
   const stores = body.stores.map(
     (s): BodyStore => ({ ...s, index: [ix.flatten(s.index, s.shape)], shape: [sizeOf(s.shape)] }),
@@ -139,17 +158,42 @@ function merge(body: Body, outer: string, inner: string): Body {
   return { ...body, axes, lets, stores }
 }
 
-/** Pairs of axes that are neighbouring digits of some flat position. */
-function* candidates(body: Body): Iterable<{ outer: string; inner: string; extent: number }> {
-  const positions = [
-    ...body.stores.flatMap((s) => s.index),
-    ...body.lets.flatMap((l) => (l.op.kind === 'load' ? l.op.index : [])),
-  ]
-  for (const e of positions)
-    for (const i of e.terms)
-      for (const o of e.terms)
-        if (i.atom.kind === 'axis' && o.atom.kind === 'axis' && i !== o && o.coef === i.coef * i.atom.extent)
-          yield { outer: o.atom.name, inner: i.atom.name, extent: i.atom.extent }
+/** Axes that are neighbouring digits of some flat position, `extent` the inner one's. */
+interface Pair {
+  readonly outer: string
+  readonly inner: string
+  readonly extent: number
+}
+
+/** The first pair of neighbouring digits that collapses into an axis no longer than `longest`, stores' positions before loads'. */
+function findPair(body: Body, longest: number): Pair | undefined {
+  const refused = new Set<string>()
+  const within = (e: Expr): Pair | undefined => {
+    for (const { atom: i, coef } of e.terms) {
+      if (i.kind !== 'axis') continue
+      for (const { atom: o, coef: step } of e.terms) {
+        if (o.kind !== 'axis' || o === i || step !== coef * i.extent) continue
+        const key = `${o.name},${i.name},${i.extent}`
+        if (refused.has(key)) continue
+        if (extentOf(body, o.name) * i.extent <= longest && collapsible(body, o.name, i.name, i.extent))
+          return { outer: o.name, inner: i.name, extent: i.extent }
+        refused.add(key)
+      }
+    }
+    return undefined
+  }
+  for (const s of body.stores)
+    for (const e of s.index) {
+      const found = within(e)
+      if (found !== undefined) return found
+    }
+  for (const { op } of body.lets)
+    if (op.kind === 'load')
+      for (const e of op.index) {
+        const found = within(e)
+        if (found !== undefined) return found
+      }
+  return undefined
 }
 
 /** Whether any two axes stand together in every statement: others do not collapse. */
@@ -186,17 +230,9 @@ export const longestAxis = ({ positionBits }: Machine): number =>
 /** The body with every collapsible pair of axes joined (flat addressing where any was), as far as none is longer than `longest`. */
 export function collapse(body: Body, longest: number): Body {
   if (body.axes.length < 2 || body.axes.some((a) => a.extent === 0) || !anyTogether(body)) return body
-  let current = flatten(body)
-  let changed = false
-  for (let again = true; again; ) {
-    again = false
-    for (const c of candidates(current)) {
-      if (!collapsible(current, c.outer, c.inner, c.extent) || extentOf(current, c.outer) * c.extent > longest) continue
-      current = merge(current, c.outer, c.inner)
-      again = true
-      changed = true
-      break
-    }
-  }
-  return changed ? current : body
+  const flat = flatten(body)
+  let current = flat
+  for (let pair = findPair(current, longest); pair !== undefined; pair = findPair(current, longest))
+    current = merge(current, pair.outer, pair.inner)
+  return current === flat ? body : current
 }

@@ -7,7 +7,7 @@
 import type { Expr } from '../../affine/expr.ts'
 import * as ix from '../../affine/expr.ts'
 import { type Predicate, predicateKey } from '../../affine/predicate.ts'
-import { invariant } from '../../diagnostics/errors.ts'
+import { InternalError, invariant } from '../../diagnostics/errors.ts'
 import type { Node, NodeOf } from '../../graph/node.ts'
 import { familyOf, opDef } from '../../graph/table.ts'
 import type { NumericsMode, ValueId } from '../../kernel/ir.ts'
@@ -51,10 +51,8 @@ export class Instances implements Evaluation {
   }
 
   value(node: Node, index: readonly Expr[], within: Predicate): ValueId {
-    invariant(
-      index.length === node.shape.length,
-      `${node.op} of rank ${node.shape.length} at ${index.length} coordinates`,
-    )
+    if (index.length !== node.shape.length)
+      throw new InternalError(`${node.op} of rank ${node.shape.length} at ${index.length} coordinates`)
     if (this.tiles.rebind !== undefined) return this.tiles.zero(node)
     const mask = this.tiles.guards.neededAt(within, index, node.shape)
     const key = this.keyOf(index, mask)

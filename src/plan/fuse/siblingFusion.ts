@@ -55,18 +55,16 @@ export function fuseSiblings(planner: Planner): void {
   const joined = new Set<number>()
   const leaves = groups
     .read()
-    .filter((n) => bytesOf(n) > 0)
-    .sort((p, q) => bytesOf(q) - bytesOf(p))
+    .map((node) => ({ node, bytes: bytesOf(node) }))
+    .filter(({ bytes }) => bytes > 0)
+    .sort((p, q) => q.bytes - p.bytes)
   // Pairs refused: no merge of others changes that.
   const refused = new Set<string>()
-  for (const leaf of leaves) {
+  for (const { node: leaf, bytes } of leaves) {
     const seen = groups.usersOf(leaf)
     const groupAt = (i: number): Group | undefined => groups.all.get(seen[i] ?? -1)
     const mayJoin = (a: Group | undefined, b: Group | undefined): boolean =>
-      a?.made !== undefined &&
-      b?.made !== undefined &&
-      alike(a, b) &&
-      worthSharing(bytesOf(leaf), a.made.cost, b.made.cost)
+      a?.made !== undefined && b?.made !== undefined && alike(a, b) && worthSharing(bytes, a.made.cost, b.made.cost)
     for (let i = 0; i < seen.length; i++) {
       let growth: Growth | undefined
       for (let j = i + 1; j < seen.length; j++) {

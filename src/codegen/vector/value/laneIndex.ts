@@ -92,10 +92,9 @@ export function alignmentOf(values: Point, e: Expr): number {
  * but whole steps, so that neighbours share one register.
  */
 export function addressOf(values: Point, base: Register, e: Expr, extra: number, offset = 0): Address {
-  const linear = e.offset === 0 ? e : addConst(e, -e.offset)
   const rest = e.offset + extra
-  const back = rangeOf(linear).lo >= 0 ? Math.min(0, Math.floor(rest / backStep) * backStep) : rest
-  const local = values.scope.index(back === 0 ? linear : addConst(linear, back), base)
+  const back = rangeOf(e).lo >= e.offset ? Math.min(0, Math.floor(rest / backStep) * backStep) : rest
+  const local = values.scope.index(addConst(e, back - e.offset), base)
   if (typeof local === 'number') throw new InternalError('an address without a base')
   return { local, offset: offset + rest - back }
 }

@@ -8,7 +8,7 @@
  * Contract of every emitter of registers: operands are left as they are and stay their owner's; the result stands in fresh
  * registers, which the caller releases with `releaseReg`.
  */
-import { invariant } from '../../../diagnostics/errors.ts'
+import { InternalError, invariant } from '../../../diagnostics/errors.ts'
 import type { NumericsMode } from '../../../kernel/ir.ts'
 import type { Scalar } from '../../../scalar/ops.ts'
 import type { Machine } from '../../../target/machine.ts'
@@ -98,7 +98,7 @@ export function releaseReg(f: Builder, ...regs: readonly Reg[]): void {
 /** Part `i` of a register. */
 export function part(r: Reg, i: number): Register {
   const l = r.parts[i]
-  invariant(l !== undefined, `a register of ${r.dtype} x ${r.lanes} has no part ${i}`)
+  if (l === undefined) throw new InternalError(`a register of ${r.dtype} x ${r.lanes} has no part ${i}`)
   return l
 }
 

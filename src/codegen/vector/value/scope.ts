@@ -61,7 +61,7 @@ export class Scope {
 
   frame(depth: number): Frame {
     const frame = this.frames[depth]
-    invariant(frame !== undefined, `no frame ${depth}`)
+    if (frame === undefined) throw new InternalError(`no frame ${depth}`)
     return frame
   }
 
@@ -82,14 +82,16 @@ export class Scope {
 
   /** The frame that binds an axis. */
   axisDepth(name: string): number {
-    for (let d = this.depth; d >= 0; d--) if (this.frames[d]?.axes.has(name) === true) return d
+    for (let d = this.frames.length - 1; d >= 0; d--) if (this.frames[d]?.axes.has(name) === true) return d
     return fail(`axis ${name} is not open`)
   }
 
   axisPosition(name: string): Index {
-    const at = this.frame(this.axisDepth(name)).axes.get(name)
-    invariant(at !== undefined, `axis ${name} is not bound`)
-    return at
+    for (let d = this.frames.length - 1; d >= 0; d--) {
+      const at = this.frames[d]?.axes.get(name)
+      if (at !== undefined) return at
+    }
+    return fail(`axis ${name} is not open`)
   }
 
   isBound(name: string): boolean {
@@ -98,7 +100,7 @@ export class Scope {
 
   /** A register remembered in any open frame. */
   find(key: string): Reg | undefined {
-    for (let d = this.depth; d >= 0; d--) {
+    for (let d = this.frames.length - 1; d >= 0; d--) {
       const found = this.frames[d]?.regs.get(key)
       if (found !== undefined) return found
     }
@@ -129,16 +131,21 @@ export class Scope {
   /** The innermost frame an expression depends on. */
   exprDepth(e: Expr): number {
     let d = 0
-    for (const t of e.terms) d = Math.max(d, this.atomDepth(t.atom))
+    for (const { atom } of e.terms) {
+      const own = this.atomDepth(atom)
+      if (own > d) d = own
+    }
     return d
   }
 
   private atomDepth(a: Atom): number {
     switch (a.kind) {
-      case 'axis': {
-        const d = this.axisDepth(a.name)
-        return typeof this.frame(d).axes.get(a.name) === 'number' ? 0 : d
-      }
+      case 'axis':
+        for (let d = this.frames.length - 1; d >= 0; d--) {
+          const at = this.frames[d]?.axes.get(a.name)
+          if (at !== undefined) return typeof at === 'number' ? 0 : d
+        }
+        return fail(`axis ${a.name} is not open`)
       case 'value':
         return this.valueDepth(a.id)
       case 'div':
@@ -156,16 +163,15 @@ export class Scope {
     const known = asConstant(e)
     if (known !== undefined && base === undefined) return known
     if (known === 0 && base !== undefined) return base
-    const depths = e.terms.map((t) => this.atomDepth(t.atom))
-    const d = depths.reduce((most, x) => Math.max(most, x), 0)
-    const low = e.terms.filter((_, i) => depths[i] !== d)
-    const high = e.terms.filter((_, i) => depths[i] === d)
-    const [only] = high
-    if (base === undefined && high.length === 1 && low.length === 0 && e.offset === 0 && only?.coef === 1)
-      return this.atom(only.atom)
+    const [only] = e.terms
+    if (base === undefined && e.terms.length === 1 && e.offset === 0 && only?.coef === 1) return this.atom(only.atom)
+    const d = this.exprDepth(e)
     const key = `i:${base?.index ?? ''}:${e.key}`
     const found = this.frame(d).memo.get(key)
     if (found !== undefined) return found
+    const low: Term[] = []
+    const high: Term[] = []
+    for (const t of e.terms) (this.atomDepth(t.atom) === d ? high : low).push(t)
     const outer = d === 0 || (low.length === 0 && e.offset === 0) ? base : this.index(withTerms(low, e.offset), base)
     const parts: Index[] = high.map((t) => this.term(t, d))
     if (outer !== undefined) parts.unshift(outer)

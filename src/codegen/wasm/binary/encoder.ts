@@ -12,6 +12,8 @@ export const lengthOfU32 = (n: number): number =>
 
 const utf8 = new TextEncoder()
 const scratch = new DataView(new ArrayBuffer(8))
+const eight = new Uint8Array(scratch.buffer)
+const four = eight.subarray(0, 4)
 
 /** A growing byte buffer. */
 export class Bytes {
@@ -50,14 +52,6 @@ export class Bytes {
     this.bytes(other.view())
   }
 
-  /** Appends bytes `from` up to `to` of another buffer; mostly few. */
-  appendPart(other: Bytes, from: number, to: number): void {
-    this.reserve(to - from)
-    const { data, length } = this
-    for (let i = from; i < to; i++) data[length + i - from] = other.data[i] ?? 0
-    this.length += to - from
-  }
-
   /** Unsigned LEB128 of a number below 2^32. */
   u32(n: number): void {
     if (n >= 0 && n < 0x80) {
@@ -70,6 +64,14 @@ export class Bytes {
       v >>>= 7
     }
     this.byte(v)
+  }
+
+  /** A byte, and a number below 2^32 in unsigned LEB128: most of what functions are made of. */
+  numbered(b: number, n: number): void {
+    if (this.length + 2 > this.data.length) this.reserve(2)
+    this.data[this.length++] = b
+    if (n >= 0 && n < 0x80) this.data[this.length++] = n
+    else this.u32(n)
   }
 
   /** Unsigned LEB128 in exactly five bytes, to be patched by `patchU32`. */
@@ -113,12 +115,12 @@ export class Bytes {
 
   f32(x: number): void {
     scratch.setFloat32(0, x, true)
-    for (let i = 0; i < 4; i++) this.byte(scratch.getUint8(i))
+    this.bytes(four)
   }
 
   f64(x: number): void {
     scratch.setFloat64(0, x, true)
-    for (let i = 0; i < 8; i++) this.byte(scratch.getUint8(i))
+    this.bytes(eight)
   }
 
   name(s: string): void {

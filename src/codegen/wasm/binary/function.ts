@@ -13,7 +13,7 @@ import {
   type StoreOp,
   type WasmOp,
 } from './opcodes.ts'
-import { Marks, slotsOf } from './slots.ts'
+import { kindBits, Marks, slotsOf } from './slots.ts'
 
 const alignLog2 = { 1: 0, 2: 1, 4: 2, 8: 3, 16: 4 } as const satisfies Record<Align, number>
 
@@ -87,24 +87,21 @@ export class FunctionBuilder {
       return
     }
     marks.add(code.length, 'get', l.index)
-    code.byte(0x20)
-    code.u32(l.index)
+    code.numbered(0x20, l.index)
   }
 
   set(l: Local): void {
     const { code, marks } = this
     this.setStart = code.length
     marks.add(code.length, 'set', l.index)
-    code.byte(0x21)
-    code.u32(l.index)
+    code.numbered(0x21, l.index)
     this.setEnd = code.length
     this.lastSet = l.index
   }
 
   tee(l: Local): void {
     this.marks.add(this.code.length, 'tee', l.index)
-    this.code.byte(0x22)
-    this.code.u32(l.index)
+    this.code.numbered(0x22, l.index)
   }
 
   /** Pops the top of the stack into a local of the type. */
@@ -164,12 +161,8 @@ export class FunctionBuilder {
 
   private opcode(code: number): void {
     const prefix = code >>> 16
-    if (prefix === 0) {
-      this.code.byte(code)
-      return
-    }
-    this.code.byte(prefix)
-    this.code.u32(code & 0xffff)
+    if (prefix === 0) this.code.byte(code)
+    else this.code.numbered(prefix, code & 0xffff)
   }
 
   /** An instruction without immediates. */
@@ -186,8 +179,7 @@ export class FunctionBuilder {
   /** A load or store by its code, aligned to a power of two, with its lane if it has one. */
   access(code: number, align: number, offset: number, lane?: number): void {
     this.opcode(code)
-    this.code.u32(31 - Math.clz32(align))
-    this.code.u32(offset)
+    this.code.numbered(31 - Math.clz32(align), offset)
     if (lane !== undefined) this.code.byte(lane)
   }
 
@@ -383,18 +375,24 @@ export class FunctionBuilder {
     slot.forEach((place, local) => {
       if (place !== undefined) places[local] = (first.get(typeOf(local)) ?? 0) + place
     })
-    // The code with its locals under their slots.
-    let done = 0
-    for (let i = 0; i < marks.length; i++) {
-      const local = marks.local(i)
-      const place = places[local] ?? -1
+    // The code with its locals under their slots: what lies between two of them is a few bytes.
+    const { data, length } = marks
+    const written = code.view()
+    const own = new Uint8Array(written.length + 4 * length)
+    let to = 0
+    let from = 0
+    for (let i = 0; i < 2 * length; i += 2) {
+      const local = (data[i + 1] ?? 0) >> kindBits
+      let place = places[local] ?? -1
       if (place < 0) continue
-      const at = marks.at(i) + 1
-      out.appendPart(code, done, at)
-      out.u32(place)
-      done = at + lengthOfU32(local)
+      const at = (data[i] ?? 0) + 1
+      while (from < at) own[to++] = written[from++] ?? 0
+      for (; place >= 0x80; place >>>= 7) own[to++] = (place & 0x7f) | 0x80
+      own[to++] = place
+      from = at + lengthOfU32(local)
     }
-    out.appendPart(code, done, code.length)
+    out.bytes(own.subarray(0, to))
+    out.bytes(written.subarray(from))
     out.byte(0x0b)
     return out
   }

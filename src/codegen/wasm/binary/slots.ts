@@ -10,13 +10,17 @@
 const codeOfKind = { get: 0, set: 1, tee: 2, loop: 3, block: 4, else: 5, end: 6 } as const
 export type MarkKind = keyof typeof codeOfKind
 
+/** What `Marks.data` has of a mark's kind and local is this many bits of kind, and above them the local. */
+export const kindBits = 3
+const kindMask = (1 << kindBits) - 1
+
 /** Marks in the order of the code: for each its position in bytes, its kind, and its local (-1: it has none). */
 export class Marks {
   length = 0
   /** Locals below this number have marks. */
   locals = 0
-  /** Two numbers a mark: its position, and its kind with its local above it. */
-  private data = new Int32Array(64)
+  /** Two numbers a mark: its position, and its kind with its local above it (`kindBits`). Loops over marks, of which there are thousands, read them here. */
+  data = new Int32Array(64)
 
   private reserve(marks: number): void {
     const need = 2 * (this.length + marks)
@@ -31,26 +35,13 @@ export class Marks {
     if (local >= this.locals) this.locals = local + 1
     const i = 2 * this.length++
     this.data[i] = at
-    this.data[i + 1] = (local << 3) | codeOfKind[kind]
-  }
-
-  at(i: number): number {
-    return this.data[2 * i] ?? 0
-  }
-
-  local(i: number): number {
-    return (this.data[2 * i + 1] ?? 0) >> 3
-  }
-
-  /** The number of its kind. */
-  code(i: number): number {
-    return (this.data[2 * i + 1] ?? 0) & 7
+    this.data[i + 1] = (local << kindBits) | codeOfKind[kind]
   }
 
   /** The last mark becomes another. */
   replace(kind: MarkKind): void {
     const i = 2 * this.length - 1
-    this.data[i] = ((this.data[i] ?? 0) & ~7) | codeOfKind[kind]
+    this.data[i] = ((this.data[i] ?? 0) & ~kindMask) | codeOfKind[kind]
   }
 
   /** Appends marks of code that stands some bytes further on. */
@@ -105,9 +96,10 @@ class Regions {
 
   /** The outermost loop around a region (or itself) that does not hold a mark; -1: none. */
   outermostLoop(region: number, without: number): number {
+    const { loops, begins, ends, outers } = this
     let found = -1
-    for (let r = region; r >= 0; r = this.outers[r] ?? -1)
-      if (this.loops[r] === true && !(this.begin(r) <= without && without <= this.end(r))) found = r
+    for (let r = region; r >= 0; r = outers[r] ?? -1)
+      if (loops[r] === true && !((begins[r] ?? 0) <= without && without <= (ends[r] ?? 0))) found = r
     return found
   }
 }
@@ -135,15 +127,17 @@ function spansOf(marks: Marks, params: number): Spans {
   const within: number[] = []
   const spanOf = new Int32Array(most).fill(-1)
   let count = 0
-  for (let i = 0; i < marks.length; i++) {
-    const code = marks.code(i)
+  const { data, length } = marks
+  for (let i = 0; i < length; i++) {
+    const mark = data[2 * i + 1] ?? 0
+    const code = mark & kindMask
     if (code === codeOfKind.loop || code === codeOfKind.block) regions.enter(code === codeOfKind.loop, i)
     else if (code === codeOfKind.end) regions.leave(i)
     else if (code === codeOfKind.else) {
       regions.leave(i)
       regions.enter(false, i)
     } else {
-      const local = marks.local(i) - params
+      const local = (mark >> kindBits) - params
       if (local < 0) continue
       const { open } = regions
       let s = spanOf[local] ?? -1

@@ -1,5 +1,5 @@
 /** Where values of a part stand at a point of its schedule: in registers, in tiles of scratch memory, or nowhere (computed where they are used). */
-import { InternalError, invariant } from '../../../diagnostics/errors.ts'
+import { InternalError } from '../../../diagnostics/errors.ts'
 import { type KernelParam, type LaunchScalar, operandsOf, type TileOp, type ValueId } from '../../../kernel/ir.ts'
 import { expressionsOf } from '../../../kernel/walk.ts'
 import type { Machine } from '../../../target/machine.ts'
@@ -104,7 +104,7 @@ export class Reach {
     const names = new Set<string>()
     if (place === undefined) {
       const { op } = this.def(id)
-      invariant(op !== undefined, `carried value %${id} has no place`)
+      if (op === undefined) throw new InternalError(`carried value %${id} has no place`)
       for (const a of namedAxes(expressionsOf(op))) names.add(a)
       for (const i of inlineOperands(op)) for (const a of this.of(i)) names.add(a)
       if (op.kind === 'at')
