@@ -90,16 +90,16 @@ const foldWork = 2 ** 24
  * arithmetic gives is no literal at others.
  */
 function worthStoring(node: Node, generic: Generic | undefined): boolean {
-  if (generic !== undefined && node.shape.some((n) => generic.varying.has(n))) return false
-  const size = sizeOf(node.shape)
-  let stored = 0
-  let read = 1
+  const leaves: Node[] = []
   for (const x of node.inputs) {
     const leaf = literalLeaf(x)
     if (leaf === undefined) return false
-    if (leaf.op === 'constant') stored += sizeOf(leaf.shape)
-    read = Math.max(read, sizeOf(x.shape))
+    leaves.push(leaf)
   }
+  if (generic !== undefined && node.shape.some((n) => generic.varying.has(n))) return false
+  const size = sizeOf(node.shape)
+  const stored = leaves.reduce((n, leaf) => n + (leaf.op === 'constant' ? sizeOf(leaf.shape) : 0), 0)
+  const read = node.inputs.reduce((n, x) => Math.max(n, sizeOf(x.shape)), 1)
   if (node.op === 'contract' && read * size > foldWork) return false
   if (stored === 0) return generic === undefined && size <= indexFoldLimit && read <= foldLimit
   return size <= foldLimit && read <= 16 * foldLimit && size <= Math.max(smallResult, stored)

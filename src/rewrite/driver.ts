@@ -87,7 +87,7 @@ class Pass {
   readonly #rules: RuleIndex
   readonly #context: PassContext
   readonly #counts: Map<Rule, number>
-  /** Every finished node's normal form; normal forms stand for themselves. */
+  /** Every finished node's normal form; normal forms stand for themselves, and so does what is settled. */
   readonly #normal = new Map<Node, Node>()
   /** Nodes on which no rule fires in any pass: none asked how often nodes are used, of them or of what is below them. */
   readonly #settled: Set<Node>
@@ -107,6 +107,7 @@ class Pass {
     this.#counts = counts
     this.#fuel = fuel
     this.#settled = settled
+    for (const n of settled) this.#normal.set(n, n)
     this.#copies = copies
   }
 
@@ -116,46 +117,50 @@ class Pass {
   }
 
   #normalise(root: Node): Node {
-    const stack: { form: Node; readonly earlier: Node[] }[] = [{ form: root, earlier: [] }]
+    const normal = this.#normal
+    const settled = this.#settled
+    const context = this.#context
+    const stack: { form: Node; earlier: Node[] | undefined }[] = [{ form: root, earlier: undefined }]
     for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
-      const done = this.#formOf(top.form)
+      const { form, earlier } = top
+      const done = normal.get(form)
       if (done !== undefined) {
-        for (const e of top.earlier) this.#normal.set(e, done)
+        if (earlier !== undefined) for (const e of earlier) normal.set(e, done)
         stack.pop()
         continue
       }
-      const { inputs } = top.form
+      const { inputs } = form
       const height = stack.length
+      let isRebuilt = false
       for (let i = inputs.length - 1; i >= 0; i--) {
         const x = inputs[i]
-        if (x !== undefined && this.#formOf(x) === undefined) stack.push({ form: x, earlier: [] })
+        if (x === undefined) continue
+        const image = normal.get(x)
+        if (image === undefined) stack.push({ form: x, earlier: undefined })
+        else if (image !== x) isRebuilt = true
       }
       if (stack.length > height) continue
-      const isRebuilt = inputs.some((x) => this.#formOf(x) !== x)
-      const { asked } = this.#context
-      const next = isRebuilt ? this.#copy(top.form) : this.#applyOne(top.form)
+      const { asked } = context
+      const next = isRebuilt ? this.#copy(form) : this.#applyOne(form)
       if (next === undefined) {
-        this.#normal.set(top.form, top.form)
-        if (asked === this.#context.asked && inputs.every((x) => this.#settled.has(x))) this.#settled.add(top.form)
+        normal.set(form, form)
+        if (asked === context.asked && inputs.every((x) => settled.has(x))) settled.add(form)
       } else {
-        top.earlier.push(top.form)
+        if (earlier === undefined) top.earlier = [form]
+        else earlier.push(form)
         top.form = next
       }
     }
-    return this.#formOf(root) ?? root
+    return normal.get(root) ?? root
   }
 
   #copy(node: Node): Node {
     const copy = withInputs(
       node,
-      node.inputs.map((x) => this.#formOf(x) ?? x),
+      node.inputs.map((x) => this.#normal.get(x) ?? x),
     )
     this.#copies.set(copy, this.#copies.has(copy) ? undefined : node)
     return copy
-  }
-
-  #formOf(node: Node): Node | undefined {
-    return this.#settled.has(node) ? node : this.#normal.get(node)
   }
 
   #applyOne(node: Node): Node | undefined {

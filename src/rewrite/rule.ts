@@ -56,13 +56,12 @@ export function rule<O extends OpName>(
   description: string,
   apply: (node: NodeAt<O>, context: RewriteContext) => Node | undefined,
 ): Rule {
-  const isMine = (node: Node): node is NodeAt<O> => node.op === op
   return {
     name,
     kind,
     description,
     ops: [op],
-    apply: (node, context) => (isMine(node) ? apply(node, context) : undefined),
+    apply: (node, context) => (node.op === op ? apply(node as NodeAt<O>, context) : undefined),
   }
 }
 

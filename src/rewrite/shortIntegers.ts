@@ -30,9 +30,13 @@ export function rangeOf(n: Node, steps = mostSteps): Range | undefined {
   const value = fullValue(n)
   if (typeof value === 'number') return Number.isInteger(value) ? { lo: value, hi: value } : undefined
   if (n.op === 'constant') return n.dtype === 'i32' && sizeOf(n.shape) <= foldLimit ? rangeOfStored(n) : undefined
-  const args = n.inputs.map((x) => rangeOf(x, steps - 1))
-  const known = args.filter((r) => r !== undefined)
-  if (known.length < args.length || known.length === 0) return undefined
+  const known: Range[] = []
+  for (const x of n.inputs) {
+    const range = rangeOf(x, steps - 1)
+    if (range === undefined) return undefined
+    known.push(range)
+  }
+  if (known.length === 0) return undefined
   if (movesElements(n)) return known[0]
   if (n.op === 'pad') return paddedRange(n, known[0])
   const range = isScalarOp(n.op) && n.op !== 'select' ? rangeThrough(n.op, known) : undefined

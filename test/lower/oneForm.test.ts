@@ -2,8 +2,6 @@
 import { afterAll, expect, test } from 'vitest'
 import * as c from '../../src/compose/index.ts'
 import type { Node } from '../../src/graph/node.ts'
-import type { KernelParam, KernelPart } from '../../src/kernel/ir.ts'
-import { printUnnamed } from '../../src/kernel/print.ts'
 import { lowerGroup } from '../../src/lower/lowerGroup.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { at, check, trace } from '../compile/support.ts'

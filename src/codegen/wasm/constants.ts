@@ -37,6 +37,10 @@ export function loopConstants(fn: VectorFunction): ReadonlyMap<string, Constant>
   }
   const statements = (list: readonly Statement[], isInLoop: boolean): void => {
     for (const s of list) {
+      if (s.kind === 'assign') {
+        if (isInLoop) expression(s.value)
+        continue
+      }
       const loops = s.kind === 'for' || s.kind === 'repeat' || s.kind === 'until'
       if (isInLoop || s.kind === 'repeat' || s.kind === 'until') for (const e of expressionsOf(s)) expression(e)
       for (const body of bodiesOf(s)) statements(body, isInLoop || loops)

@@ -11,14 +11,21 @@ export interface Form {
   readonly nodes: readonly Node[]
 }
 
+/** What forms say of a node, found once: there are more trials than nodes. */
+interface Known {
+  readonly free: boolean
+  /** Its code where it is evaluated, and where it is read. */
+  computed: string | undefined
+  read: string | undefined
+}
+
 /**
  * Forms of the regions of a graph. A body follows from its results in the order in which they are bound, and from the operations below
  * them, each with its operands in the order in which they are evaluated, down to what is read: its dtype, shape and format.
  */
 export class Forms {
   private readonly codes = new Map<string, number>()
-  private readonly computed = new Map<Node, string>()
-  private readonly read = new Map<Node, string>()
+  private readonly known = new Map<Node, Known>()
 
   of({ members, outputs }: Region, { bits, rows }: StoredForms): Form {
     // Where each node stands in `nodes`; those that wait for their operands are `waiting`.
@@ -34,22 +41,21 @@ export class Forms {
         const seen = numbers.get(n)
         if (seen !== undefined && seen !== waiting) continue
         const { inputs } = n
-        if (seen === undefined && (members.has(n) || isFree(n))) {
+        const known = this.knownOf(n)
+        const isComputed = seen === waiting || known.free || members.has(n)
+        if (isComputed && seen === undefined && inputs.length > 0) {
           numbers.set(n, waiting)
-          if (inputs.length > 0) {
-            stack.push(n)
-            for (let i = inputs.length - 1; i >= 0; i--) {
-              const x = inputs[i]
-              if (x !== undefined) stack.push(x)
-            }
-            continue
+          stack.push(n)
+          for (let i = inputs.length - 1; i >= 0; i--) {
+            const x = inputs[i]
+            if (x !== undefined) stack.push(x)
           }
+          continue
         }
-        if (seen === undefined && !numbers.has(n)) key += this.codeOfRead(n)
-        else {
-          key += this.codeOfComputed(n)
+        if (isComputed) {
+          key += known.computed ??= this.codeOfComputed(n)
           for (const x of inputs) key += `,${numbers.get(x)}`
-        }
+        } else key += known.read ??= `r${this.codeOf(`${n.dtype}[${n.shape.join()}]`)}`
         const row = rows.get(n)
         key += row !== undefined ? `/${row};` : bits.has(n) ? '*;' : ';'
         numbers.set(n, nodes.length)
@@ -59,22 +65,18 @@ export class Forms {
     return { key: `${key}>${roots.map((n) => numbers.get(n)).join()}`, nodes }
   }
 
-  private codeOfRead(n: Node): string {
-    const have = this.read.get(n)
+  private knownOf(n: Node): Known {
+    const have = this.known.get(n)
     if (have !== undefined) return have
-    const made = `r${this.codeOf(`${n.dtype}[${n.shape.join()}]`)}`
-    this.read.set(n, made)
+    const made: Known = { free: isFree(n), computed: undefined, read: undefined }
+    this.known.set(n, made)
     return made
   }
 
   private codeOfComputed(n: Node): string {
-    const have = this.computed.get(n)
-    if (have !== undefined) return have
     const order = shallowFirst(n)
     const asGiven = order.every((x, i) => x === i)
-    const made = `${this.codeOf(`${n.op} ${attrsKey(n)} ${n.dtype}[${n.shape.join()}]${asGiven ? '' : order.join()}`)}`
-    this.computed.set(n, made)
-    return made
+    return `${this.codeOf(`${n.op} ${attrsKey(n)} ${n.dtype}[${n.shape.join()}]${asGiven ? '' : order.join()}`)}`
   }
 
   /** A short name for a text. */

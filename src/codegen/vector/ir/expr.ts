@@ -23,7 +23,7 @@ export const asExpr = (x: Operand): Expr => (typeof x === 'number' ? int(x) : x)
 
 /** The same bits in another type. */
 export function view(type: Type, x: Operand): Expr {
-  const given = asExpr(x)
+  const given = typeof x === 'number' ? int(x) : x
   if (given.type === type) return given
   const a = given.kind === 'view' && type.lanes > 1 ? given.a : given
   if (a.type === type) return a
@@ -40,9 +40,9 @@ export function unary(op: UnaryOp, x: Operand, type?: Type): Expr {
 
 /** In the first operand's type, or in one of its bits. */
 export function binary(op: BinaryOp, x: Operand, y: Operand, type?: Type): Expr {
-  const a = asExpr(x)
+  const a = typeof x === 'number' ? int(x) : x
   const t = type ?? a.type
-  return { kind: 'binary', type: t, op, a: view(t, a), b: view(t, y) }
+  return { kind: 'binary', type: t, op, a: a.type === t ? a : view(t, a), b: view(t, y) }
 }
 
 /** Of bits: a mask of masks; of a mask and other lanes, those lanes. */

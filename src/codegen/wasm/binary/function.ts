@@ -389,7 +389,7 @@ export class FunctionBuilder {
       while (from < at) own[to++] = written[from++] ?? 0
       for (; place >= 0x80; place >>>= 7) own[to++] = (place & 0x7f) | 0x80
       own[to++] = place
-      from = at + lengthOfU32(local)
+      from = at + (local < 0x80 ? 1 : lengthOfU32(local))
     }
     out.bytes(own.subarray(0, to))
     out.bytes(written.subarray(from))
