@@ -8,19 +8,29 @@ import type { AttrsByOp, Graph, Node, OpName } from './node.ts'
 export function topologicalOrder(roots: readonly Node[]): Node[] {
   const order: Node[] = []
   const seen = new Set<Node>()
-  const stack: { node: Node; next: number }[] = []
+  // Nodes whose inputs are being visited, and which input of each is next.
+  const stack: Node[] = []
+  const next: number[] = []
   for (const root of roots) {
     if (seen.has(root)) continue
     seen.add(root)
-    stack.push({ node: root, next: 0 })
-    for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
-      const input = top.node.inputs[top.next++]
+    stack[0] = root
+    next[0] = 0
+    for (let top = 0, node: Node | undefined = root; node !== undefined; node = stack[top]) {
+      const at = next[top] ?? 0
+      const input = node.inputs[at]
+      next[top] = at + 1
       if (input === undefined) {
-        order.push(top.node)
-        stack.pop()
+        order.push(node)
+        if (--top < 0) break
       } else if (!seen.has(input)) {
         seen.add(input)
-        stack.push({ node: input, next: 0 })
+        if (input.inputs.length === 0) {
+          order.push(input)
+          continue
+        }
+        stack[++top] = input
+        next[top] = 0
       }
     }
   }
@@ -30,8 +40,16 @@ export function topologicalOrder(roots: readonly Node[]): Node[] {
 /** What must be computed: outputs and effects. */
 export const rootsOf = (graph: Graph): Node[] => [...graph.outputs, ...graph.effects]
 
-/** Every node of a graph in topological order, its parameters first (unused ones too). */
-export const nodesOf = (graph: Graph): Node[] => topologicalOrder([...graph.params, ...rootsOf(graph)])
+const known = new WeakMap<Graph, readonly Node[]>()
+
+/** Every node of a graph in topological order, its parameters first (unused ones too). Found once: a dozen passes go through a graph. */
+export function nodesOf(graph: Graph): readonly Node[] {
+  const have = known.get(graph)
+  if (have !== undefined) return have
+  const nodes = topologicalOrder([...graph.params, ...rootsOf(graph)])
+  known.set(graph, nodes)
+  return nodes
+}
 
 /** The distinct users of every node of a list (or of a graph), in the list's order; a node without users has an empty list. */
 export function usersOf(of: readonly Node[] | Graph): Map<Node, Node[]> {
