@@ -47,11 +47,11 @@ export function mapExpressions(op: TileOp, map: (e: Expr) => Expr): TileOp {
 
 /** The operation with its operands under other names. */
 export function renameOperands(op: TileOp, to: (id: ValueId) => ValueId): TileOp {
-  const moved = mapExpressions(op, (e) =>
-    ix.valuesOf(e).size === 0
-      ? e
-      : ix.substitute(e, (a) => (a.kind === 'value' ? ix.value(to(a.id), a.extent, a.open) : undefined)),
-  )
+  const moved = expressionsOf(op).some((e) => ix.valuesOf(e).size > 0)
+    ? mapExpressions(op, (e) =>
+        ix.substitute(e, (a) => (a.kind === 'value' ? ix.value(to(a.id), a.extent, a.open) : undefined)),
+      )
+    : op
   switch (moved.kind) {
     case 'load':
       return moved.maskValue === undefined ? moved : { ...moved, maskValue: to(moved.maskValue) }

@@ -138,7 +138,7 @@ function axesOf(axis: string, place: Place): string[] {
 /** An operation without some bounds of its mask or predicate. */
 function within(op: TileOp, assumed: (b: Bound) => boolean): TileOp {
   const left = (p: Predicate): Predicate => (isNever(p) ? p : p.filter((b) => !assumed(b)))
-  if (op.kind === 'load') return { ...op, mask: left(op.mask) }
+  if (op.kind === 'load') return op.mask.length === 0 ? op : { ...op, mask: left(op.mask) }
   return op.kind === 'predicate' ? { ...op, predicate: left(op.predicate) } : op
 }
 
@@ -152,7 +152,6 @@ function decided(op: TileOp): TileOp {
 
 /** What tells an operation from others. */
 function keyOf(op: TileOp): string {
-  const indices = expressionsOf(op).map((e) => e.key)
   const { kind } = op
   switch (kind) {
     case 'load':
@@ -164,6 +163,8 @@ function keyOf(op: TileOp): string {
     case 'const':
       return `${kind} ${typeof op.value} ${Object.is(op.value, -0) ? '-0' : op.value}`
     default:
-      return `${kind} ${indices.join()}|${operandsOf(op).join()}`
+      return `${kind} ${expressionsOf(op)
+        .map((e) => e.key)
+        .join()}|${operandsOf(op).join()}`
   }
 }

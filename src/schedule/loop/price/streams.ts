@@ -68,8 +68,23 @@ export function packedStream(
   return { ...s, unit: size.unit, loops: s.loops.map((l) => ({ ...l, stride: l.stride * size.unit })) }
 }
 
-/** Bytes of the lines that a stream touches in its loops from number `from` on. */
-export function footprint({ loops, unit, most }: Stream, from: number): number {
+const footprints = new WeakMap<Stream, number[]>()
+
+/** Bytes of the lines that a stream touches in its loops from number `from` on. Each memory asks for them. */
+export function footprint(s: Stream, from: number): number {
+  let known = footprints.get(s)
+  if (known === undefined) {
+    known = []
+    footprints.set(s, known)
+  }
+  const have = known[from]
+  if (have !== undefined) return have
+  const bytes = bytesFrom(s, from)
+  known[from] = bytes
+  return bytes
+}
+
+function bytesFrom({ loops, unit, most }: Stream, from: number): number {
   const inside = loops.slice(from).filter((l) => l.stride > 0 && l.count > 1)
   let [run, runs] = [unit, 1]
   for (const { count, stride } of inside.sort((a, b) => a.stride - b.stride))
@@ -138,8 +153,12 @@ function missed(streams: readonly Stream[], bytes: number, machine: LoopMachine)
   for (const own of byNest.values()) {
     const depth = Math.max(...own.map((s) => s.apart))
     let d = 0
-    while (d < depth && distinct(own, (s) => footprint(s, d)) > bytes) d++
-    const from = distinct(own, (s) => footprint(s, d)) > bytes ? d : Math.max(0, d - 1)
+    let touched = distinct(own, (s) => footprint(s, d))
+    while (d < depth && touched > bytes) {
+      d++
+      touched = distinct(own, (s) => footprint(s, d))
+    }
+    const from = touched > bytes ? d : Math.max(0, d - 1)
     for (const s of own) {
       const each = product(s.loops.slice(0, from)) * footprint(s, from)
       const most = product(s.loops) * cacheLine
