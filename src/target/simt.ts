@@ -67,6 +67,8 @@ export interface SimtMachine {
 
   /** Copies from memory to shared memory in the background. */
   readonly hasAsyncCopy: boolean
+  /** Lanes of a warp may exchange registers where a condition holds for some warps of a block. */
+  readonly exchangesInBranches: boolean
   /** An instruction that folds integers over all lanes. */
   readonly foldsLanes: boolean
   /** Code says how many registers a thread may take; else the driver decides, and with many fewer threads are resident. */
@@ -111,6 +113,7 @@ export const cudaSimt: SimtMachine = {
   vectorTiles: { whole: 224 * 1024, slice: 8 },
   leastProduct: 2 ** 22,
   hasAsyncCopy: true,
+  exchangesInBranches: true,
   foldsLanes: true,
   boundsRegisters: true,
   unrollsInPlace: false,
@@ -144,6 +147,7 @@ export function webgpuSimtWith(limits: Pick<SimtMachine, 'maxThreads' | 'maxShar
     vectorTiles: { whole: 0, slice: 8 },
     leastProduct: 2 ** 22,
     hasAsyncCopy: false,
+    exchangesInBranches: false,
     foldsLanes: true,
     boundsRegisters: false,
     unrollsInPlace: true,

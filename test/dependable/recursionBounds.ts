@@ -100,6 +100,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/schedule/simt/part/part.ts: Part.isMultiple': 'values',
   'src/schedule/simt/precision/alreadyRounded.ts: compute, isAlreadyRounded': 'values',
   'src/kernel/walk.ts: allStmts': 'statement nesting',
+  'src/affine/slide.ts: slidesIn': 'expression',
   'src/schedule/simt/part/facts.ts: motionOf': 'expression',
   'src/schedule/simt/sequence/rematerialise.ts: rematerialisedFor.visit': 'values',
   'src/codegen/simt/ir/ir.ts: bin': ['fixed', 'each rewriting makes a literal, or puts the literal last'],

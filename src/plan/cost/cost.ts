@@ -20,6 +20,7 @@ import { splitAxes } from '../axes/stages.ts'
 import { type Body, pointsOf, storedTensors, tensorBytes } from '../body/body.ts'
 import { finishingSeconds } from './finishing.ts'
 import { foldingGrid, type Stretch, stretchOf } from './stretch.ts'
+import { windowWork } from './windowWork.ts'
 
 export interface KernelCost {
   readonly bytesRead: number
@@ -49,8 +50,9 @@ export function costOf(body: Body, segments: readonly Body[], roles: Roles, targ
   const total = (pick: (w: Work) => number): number => works.reduce((n, w) => n + pick(w), 0)
   // Ranges store parts of the same tensors.
   const written = storedTensors(body).reduce((n, s) => n + sizeOf(s.node.shape) * target.prices.write[s.node.dtype], 0)
-  const compute = total((w) => w.compute) + written
-  const again = ((roles.passes ?? 1) - 1) * (target.rereadShare ?? 1) * bytesRead
+  const windows = windowWork(body, roles, target)
+  const compute = total((w) => w.compute) + written + windows.seconds
+  const again = (target.rereadShare ?? 1) * (((roles.passes ?? 1) - 1) * bytesRead + windows.bytes)
   const moving = movingSeconds(bytesRead + bytesWritten + again, target)
   const busy = together(moving, compute, target)
   const stretch = stretchOf(body, roles, target)

@@ -33,6 +33,7 @@ import { Point } from '../nest/point.ts'
 import { digitOf, insideAlong, placeIn, type Scope } from '../nest/scope.ts'
 import { constant, mergeEx, roundTo } from '../scalar/arith.ts'
 import { declareTotals, foldTotals, makeTotals, pushTotals } from './totals.ts'
+import { type Merging, precedingOf, type WarpScan } from './warpScan.ts'
 
 export function lowerScan(scope: Scope, l: LetStmt, plan: ScanPlan, out: Block): void {
   const { part, unit } = scope
@@ -48,11 +49,81 @@ export function lowerScan(scope: Scope, l: LetStmt, plan: ScanPlan, out: Block):
   const a = plan.kind === 'single' ? undefined : plan.axis
   if (l.op.tree === true) foldBlocks(scope, l, result, a, out)
   else if (plan.kind === 'byThreads') scanByThreads(scope, l, result, plan, out)
+  else if (plan.kind === 'byWarps') scanByWarps(scope, l, result, plan, out)
   else scanInOrder(scope, l, result, a, out)
 }
 
 const at = (lanes: Lanes, a: AxisLayout, rep: number, lane: number): Lanes =>
   new Map([...lanes, [a.name, { rep: int(rep), lane: int(lane) }]])
+
+/** What a scan merges. */
+function mergingOf(l: LetStmt): Merging {
+  invariant(l.op.kind === 'scan', 'not a scan')
+  const { combiner } = l.op
+  const dtype = computeDType(l.dtype)
+  const identity = constant(dtype, combinerIdentity(combiner, dtype))
+  return { type: regType(l.dtype), identity, merge: (x, y) => mergeEx(combiner, dtype, x, y) }
+}
+
+const inOrder = (n: number, reverse: boolean): number[] =>
+  Array.from({ length: n }, (_, i) => (reverse ? n - 1 - i : i))
+
+/** Scans a thread's neighbours at a repeat; the name of what they hold in all. */
+function scanVector(
+  scope: Scope,
+  l: LetStmt,
+  result: Registers,
+  lanes: Lanes,
+  a: AxisLayout,
+  rep: number,
+  out: Block,
+): string {
+  const { part, unit, layout } = scope
+  invariant(l.op.kind === 'scan', 'not a scan')
+  const { reverse, exclusive, arg } = l.op
+  const { type: t, identity, merge } = mergingOf(l)
+  const total = unit.name('total')
+  out.push({ k: 'var', name: total, type: t, value: identity })
+  for (const lane of inOrder(a.vec, reverse)) {
+    const here = at(lanes, a, rep, lane)
+    const x = new Point(scope, here).read(arg)
+    const valid = insideAlong(scope, a.name, here)
+    const to = registerAt(result, registerIndex(layout, part.axesOf(l.id), here))
+    if (exclusive) out.push({ k: 'assign', to, value: v(t, total) })
+    const term = valid === undefined ? x : select(valid, x, identity)
+    out.push({ k: 'assign', to: v(t, total), value: merge(v(t, total), term) })
+    if (!exclusive) out.push({ k: 'assign', to, value: v(t, total) })
+  }
+  return total
+}
+
+/** A line by the lanes of warps, all of its repeats at once. */
+function scanByWarps(scope: Scope, l: LetStmt, result: Registers, plan: WarpScan, out: Block): void {
+  const { part, layout } = scope
+  invariant(l.op.kind === 'scan', 'not a scan')
+  const { reverse } = l.op
+  const { axis: a } = plan
+  const merging = mergingOf(l)
+  const axes = part.axesOf(l.id)
+  const rest = inOrder(Math.log2(layout.threads), false).filter((b) => !a.bits.includes(b))
+  const others = axes.filter((x) => x !== a.name)
+  forRegisters(
+    scope,
+    layout.spread(others).map((x) => x.name),
+    out,
+    (lanes, body) => {
+      const repeats = inOrder(a.reps, reverse)
+      const totals = repeats.map((rep) => scanVector(scope, l, result, lanes, a, rep, body))
+      const before = precedingOf(scope, plan, totals, rest, reverse, merging, body)
+      repeats.forEach((rep, i) => {
+        for (let lane = 0; lane < a.vec; lane++) {
+          const to = registerAt(result, registerIndex(layout, axes, at(lanes, a, rep, lane)))
+          body.push({ k: 'assign', to, value: merging.merge(v(merging.type, before[i] ?? ''), to) })
+        }
+      })
+    },
+  )
+}
 
 function scanByThreads(
   scope: Scope,
@@ -63,11 +134,8 @@ function scanByThreads(
 ): void {
   const { part, unit, layout } = scope
   invariant(l.op.kind === 'scan', 'not a scan')
-  const { combiner, reverse, exclusive, arg } = l.op
-  const dtype = computeDType(l.dtype)
-  const t = regType(l.dtype)
-  const identity = constant(dtype, combinerIdentity(combiner, dtype))
-  const merge = (x: Ex, y: Ex): Ex => mergeEx(combiner, dtype, x, y)
+  const { reverse } = l.op
+  const { type: t, identity, merge } = mergingOf(l)
   const others = part.axesOf(l.id).filter((x) => x !== a.name)
   const axes = part.axesOf(l.id)
   const threads = threadsOf(a)
@@ -77,7 +145,6 @@ function scanByThreads(
   const digit = reverse ? sub(int(threads - 1), own) : own
   const place = (d: Ex, i: number): Ex =>
     shared(line, add(add(mul(digitOf(rest), int(threads)), d), int(i * layout.threads)))
-  const order = (n: number): number[] => Array.from({ length: n }, (_, i) => (reverse ? n - 1 - i : i))
   forRegisters(
     scope,
     layout.spread(others).map((x) => x.name),
@@ -88,28 +155,14 @@ function scanByThreads(
       // Of repeats that are too many to fold in order, what the groups before give.
       const earlier = grouped < a.reps ? unit.name('earlier') : undefined
       if (earlier !== undefined) body.push({ k: 'var', name: earlier, type: t, value: identity })
-      const repeats = order(a.reps)
+      const repeats = inOrder(a.reps, reverse)
       for (let turn = 0; turn < a.reps; turn += batch) {
         if (earlier !== undefined && turn > 0 && turn % grouped === 0) {
           body.push({ k: 'assign', to: v(t, earlier), value: merge(v(t, earlier), v(t, carry)) })
           body.push({ k: 'assign', to: v(t, carry), value: identity })
         }
         const now = repeats.slice(turn, turn + batch)
-        const totals = now.map((rep) => {
-          const total = unit.name('total')
-          body.push({ k: 'var', name: total, type: t, value: identity })
-          for (const lane of order(a.vec)) {
-            const here = at(lanes, a, rep, lane)
-            const x = new Point(scope, here).read(arg)
-            const valid = insideAlong(scope, a.name, here)
-            const to = registerAt(result, registerIndex(layout, axes, here))
-            if (exclusive) body.push({ k: 'assign', to, value: v(t, total) })
-            const term = valid === undefined ? x : select(valid, x, identity)
-            body.push({ k: 'assign', to: v(t, total), value: merge(v(t, total), term) })
-            if (!exclusive) body.push({ k: 'assign', to, value: v(t, total) })
-          }
-          return total
-        })
+        const totals = now.map((rep) => scanVector(scope, l, result, lanes, a, rep, body))
         const befores = now.map(() => unit.name('lower'))
         const before = (i: number): string => befores[i] ?? ''
         if (threads === 1) body.push({ k: 'let', name: before(0), value: v(t, carry) })

@@ -17,6 +17,16 @@ export type ScanPlan =
       readonly grouped: number
       readonly batch: number
     }
+  | {
+      /** Lanes exchange what they hold, and one warp of a line the totals of all, of which there is room for so many lines. */
+      readonly kind: 'byWarps'
+      readonly axis: AxisLayout
+      readonly lanes: readonly number[]
+      readonly warps: readonly number[]
+      readonly slots: number
+    }
+
+type ScanCombiner = 'sum' | 'prod' | 'max' | 'min'
 
 /** Repeats that the threads' exchange in a scan of a chunk takes at once: each of its steps waits for two barriers. */
 const repeatsTogether = 4
@@ -33,6 +43,12 @@ export function scanPlanOf(at: Place, l: LetStmt): ScanPlan {
     shared.slots(type, spanOf(a) * lines, '_scan')
     return { kind: tree === true ? 'blocks' : 'inOrder', axis: a }
   }
+  const warps = byWarps(at, a, combiner, computeDType(l.dtype))
+  if (warps !== undefined) {
+    const totals = warps.warps.length === 0 ? 0 : a.reps * 2 ** warps.warps.length
+    if (totals > 0) shared.slots(type, totals * warps.slots, '_scan')
+    return warps
+  }
   const grouped = repeatsInOrder(a, combiner, computeDType(l.dtype))
   const isBatched = part.axis(a.name).role === 'grid' && threadsOf(a) > 1 && grouped === a.reps
   const batch = isBatched ? repeatsTogether : 1
@@ -40,11 +56,33 @@ export function scanPlanOf(at: Place, l: LetStmt): ScanPlan {
   return { kind: 'byThreads', axis: a, grouped, batch }
 }
 
+/** A scan by the lanes of warps, where a line's threads are neighbours; undefined where they are not, or as many additions one upon another are more than the bound allows. */
+function byWarps(
+  { layout, setting }: Place,
+  axis: AxisLayout,
+  combiner: ScanCombiner,
+  dtype: DType,
+): Extract<ScanPlan, { kind: 'byWarps' }> | undefined {
+  const { laneBits, exchangesInBranches } = setting.machine
+  const lanes = axis.bits.filter((b) => b < laneBits)
+  const warps = axis.bits.filter((b) => b >= laneBits)
+  const isPrefix = lanes.every((b, i) => b === axis.bits[i] && b === i)
+  if (lanes.length === 0 || !isPrefix) return undefined
+  if (warps.length > 0 && (lanes.length < laneBits || !exchangesInBranches)) return undefined
+  const totals = axis.reps * 2 ** warps.length
+  const above = warps.length === 0 ? totals : Math.ceil(totals / 2 ** lanes.length) + lanes.length + 1
+  const additions = axis.vec - 1 + lanes.length + above + 1
+  const isRounded = isFloat(dtype) && (combiner === 'sum' || combiner === 'prod')
+  if (isRounded && additions > mostAdditions(axis.size)) return undefined
+  const lines = 2 ** (Math.log2(layout.threads) - axis.bits.length)
+  return { kind: 'byWarps', axis, lanes, warps, slots: lines }
+}
+
 /**
  * Repeats that a scan folds in order: all of them, unless so many additions one upon another are more than the bound on a running sum of
  * as many terms allows (docs/numerics.md, "Modes"); then about the root of their number.
  */
-function repeatsInOrder(a: AxisLayout, combiner: 'sum' | 'prod' | 'max' | 'min', dtype: DType): number {
+function repeatsInOrder(a: AxisLayout, combiner: ScanCombiner, dtype: DType): number {
   const isRounded = isFloat(dtype) && (combiner === 'sum' || combiner === 'prod')
   const additions = a.vec - 1 + (a.reps - 1) + (threadsOf(a) > 1 ? Math.log2(threadsOf(a)) + 1 : 0)
   return isRounded && additions > mostAdditions(a.size) ? Math.ceil(Math.sqrt(a.reps)) : a.reps

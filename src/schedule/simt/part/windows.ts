@@ -5,7 +5,6 @@
 import { type Slide, slideOf } from '../../../affine/slide.ts'
 import { foldAxes, isFold } from '../../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../../kernel/ir.ts'
-import type { Part } from './part.ts'
 
 /** Overlapping windows of a part. */
 export interface Windows extends Slide {
@@ -18,6 +17,16 @@ export interface Windows extends Slide {
   readonly shared: ReadonlySet<ValueId>
 }
 
+/** What is asked of a part. */
+interface Surroundings {
+  mainLets(): readonly LetStmt[]
+  readonly loops: readonly unknown[]
+  isProduct(id: ValueId): boolean
+  axesOf(id: ValueId): string[]
+  spreadOnly(names: Iterable<string>): string[]
+  axis(name: string): { readonly size: number; readonly role: 'grid' | 'loop' | 'local' }
+}
+
 /** Most points of a window that one thread folds. */
 export const mostWindowPoints = 128
 /** Most windows of a thread. */
@@ -26,12 +35,11 @@ const mostWindows = 16
 const leastThreads = 32
 
 /** The windows of a part all of whose folds are of windows that overlap along one axis of its block. */
-export function windowsOf(part: Part): Windows | undefined {
+export function windowsOf(part: Surroundings): Windows | undefined {
   const lets = part.mainLets()
   const folds = lets.filter(isFold)
   const [first] = folds
-  if (first === undefined || part.loops.length > 0 || part.products.size + part.vectorProducts.size > 0)
-    return undefined
+  if (first === undefined || part.loops.length > 0 || folds.some((l) => part.isProduct(l.id))) return undefined
   const folded = part.spreadOnly(foldAxes(first))
   const size = (axes: readonly string[]): number => axes.reduce((n, a) => n * part.axis(a).size, 1)
   const isSame = (l: LetStmt): boolean => {

@@ -222,7 +222,7 @@ function printBlock(part: Part, layout: Layout, work: BlockWork): string[] {
       ]
     case 'scan':
       return [
-        `scan %${work.let.id} ${{ single: 'of single indices', blocks: 'as a tree of blocks', inOrder: 'in order', byThreads: 'by all threads' }[work.plan.kind]}`,
+        `scan %${work.let.id} ${{ single: 'of single indices', blocks: 'as a tree of blocks', inOrder: 'in order', byThreads: 'by all threads', byWarps: 'by the lanes of warps' }[work.plan.kind]}`,
       ]
     case 'move':
       return [`move sums to the anchor so far (${ids(againstOf(work.stream).map((id) => ({ id })))})`]

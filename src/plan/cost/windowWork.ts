@@ -1,0 +1,83 @@
+/** What windows that overlap cost beside what the kernel reads at all and multiplies: bytes that several programs ask for, and finding the places of their elements. */
+import { axesOf, type Expr, strideOf } from '../../affine/expr.ts'
+import { slideOf } from '../../affine/slide.ts'
+import type { Machine } from '../../target/machine.ts'
+import { priceOf } from '../../target/prices.ts'
+import { dtypeBytes } from '../../types/dtype.ts'
+import { sizeOf } from '../../types/shape.ts'
+import { ownExtents } from '../axes/blocks.ts'
+import type { Roles } from '../axes/roles.ts'
+import { slidingGrid } from '../axes/windowBlocks.ts'
+import { type Body, pointsOf } from '../body/body.ts'
+import { foldingGrid } from './stretch.ts'
+
+export interface WindowWork {
+  /** Bytes that programs read again: each the places of its own block once, in whole sectors of memory. */
+  readonly bytes: number
+  /** Seconds of finding places and testing whether they are inside, all programs at work. */
+  readonly seconds: number
+}
+
+const none: WindowWork = { bytes: 0, seconds: 0 }
+
+/** The work of a kernel's windows. Nothing where programs are no blocks of threads, and of products, whose price has it. */
+export function windowWork(body: Body, roles: Roles, target: Machine): WindowWork {
+  const { kind, extents, parallel, reduced, matrix, chain } = roles
+  if (target.programShare === undefined || kind !== 'reduction' || matrix !== undefined || chain !== undefined)
+    return none
+  const extent = (a: string): number => extents.get(a) ?? 1
+  const isWindow = (e: Expr): boolean =>
+    [...axesOf(e)].some(
+      (a) => parallel.has(a) && [...axesOf(e)].some((o) => reduced.has(o) && overlap(e, a, o, extent)),
+    )
+  let [bytes, seconds] = [0, 0]
+  let own: Map<string, number> | undefined
+  for (const l of body.lets) {
+    const { op } = l
+    const tensor = op.kind === 'load' ? body.loads.get(op.param) : undefined
+    if (op.kind !== 'load' || tensor === undefined || !op.index.some(isWindow)) continue
+    own ??= ownExtents(extents, foldingGrid(body, roles, target))
+    const block = own
+    const at = (a: string): number => block.get(a) ?? 1
+    const programs = l.axes.reduce((n, a) => n * Math.ceil(extent(a) / at(a)), 1)
+    const each = dtypeBytes(l.dtype)
+    const last = op.index.length - 1
+    const places = op.index.reduce((n, e, d) => {
+      const span = Math.min(spanOf(e, at), tensor.shape[d] ?? 1)
+      return n * (d === last ? Math.max(span * each, target.memorySector ?? 0) : span)
+    }, 1)
+    bytes += Math.max(0, programs * places - Math.min(sizeOf(tensor.shape), pointsOf(extents, l.axes)) * each)
+    const exprs = [...op.index, ...op.mask.map((b) => b.expr)]
+    const found = pointsOf(extents, l.axes) * readShare(exprs, body, roles, target)
+    seconds += found * (1 + 2 * op.mask.length) * priceOf('add', 'i32', target.prices)
+  }
+  return { bytes, seconds }
+}
+
+/** Whether an index goes over places several times as it moves along two axes: less along each than the other has in all. */
+function overlap(e: Expr, a: string, b: string, extent: (axis: string) => number): boolean {
+  const [p, q] = [strideOf(e, a) ?? 1, strideOf(e, b) ?? 1].map(Math.abs)
+  return p !== undefined && q !== undefined && p > 0 && q > 0 && p < q * extent(b) && q < p * extent(a)
+}
+
+/** The share of points that threads which go along windows read: what windows share once. */
+function readShare(exprs: readonly Expr[], body: Body, roles: Roles, target: Machine): number {
+  const grid = slidingGrid(body, roles, target) ?? []
+  let least = 1
+  for (const { axis, block } of grid)
+    for (const over of roles.reduced) {
+      const slide = slideOf(exprs, axis, over)
+      const length = roles.extents.get(over) ?? 1
+      if (slide !== undefined && block <= (target.slidingWindows?.most ?? 1))
+        least = Math.min(least, ((block - 1) * slide.step + length) / (block * length))
+    }
+  return least
+}
+
+/** Places that an index goes over at most, where each axis has so many values. */
+const spanOf = ({ terms }: Expr, extent: (axis: string) => number): number =>
+  terms.reduce((n, { atom, coef }) => {
+    if (atom.kind === 'axis') return n + Math.abs(coef) * (extent(atom.name) - 1)
+    if (atom.kind === 'value') return n + Math.abs(coef) * (atom.extent - 1)
+    return n + Math.abs(coef) * ([...axesOf(atom.of)].reduce((p, a) => p * extent(a), 1) - 1)
+  }, 1)
