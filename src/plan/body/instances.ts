@@ -139,8 +139,9 @@ export class Instances implements Evaluation {
     const wide = this.mode === 'fast' ? unrounded(node, (x) => this.region.members.has(x)) : undefined
     if (wide !== undefined) return this.value(wide, index, mask)
     const [only] = node.inputs
-    // A value of its own that was not worth storing: what reads it reads the original, in place.
-    if (op === 'cast' && only?.dtype === node.dtype) return this.value(only, index, mask)
+    // A tensor or a product as a value of its own, which was not worth storing: what reads it reads the original.
+    const isOwn = op === 'cast' && only?.dtype === node.dtype
+    if (isOwn && (familyOf(only) === 'contraction' || this.isRead(only))) return this.value(only, index, mask)
     const args = new Array<ValueId>(node.inputs.length)
     for (const i of shallowFirst(node)) {
       const x = node.inputs[i]
@@ -148,6 +149,13 @@ export class Instances implements Evaluation {
     }
     const joined = this.mode === 'fast' && op === 'mul' ? joinLiterals(this.tiles, args, node) : undefined
     return joined ?? this.tiles.scalar(op, args, node.dtype, node)
+  }
+
+  /** Whether a node is a tensor that stands in memory, or a view of one. */
+  private isRead(node: Node): boolean {
+    let n = node
+    while (isFree(n) && n.inputs.length === 1) n = n.inputs[0] ?? n
+    return !isFree(n) && !this.region.members.has(n)
   }
 
   private source(node: Node, index: readonly Expr[]): ValueId {
