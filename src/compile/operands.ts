@@ -4,6 +4,7 @@ import type { Graph, Node } from '../graph/node.ts'
 import { familyOf } from '../graph/table.ts'
 import { mapGraph, nodesOf, withInputs } from '../graph/traverse.ts'
 import type { Machine } from '../target/machine.ts'
+import { stored } from './windowOrder.ts'
 
 /** What a kernel may read of a concatenation: so many tensors, in so many branches. */
 export interface OperandLimits {
@@ -29,9 +30,6 @@ function widthOf(n: Node, { tensors, branches }: OperandLimits): number | undefi
       ? branches
       : undefined
 }
-
-/** The same values computed by an operation: views belong to whoever reads them, computed values may stand in memory. */
-const stored = (n: Node): Node => makeNode('cast', [n], { dtype: n.dtype })
 
 /**
  * Branches and views that a kernel goes through for one element of a node, at most: views are evaluated where they are read,

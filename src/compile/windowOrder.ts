@@ -43,7 +43,7 @@ export const isForUnit = ({ dtype, attrs }: NodeOf<'contract'>): boolean =>
   isFloat(dtype) &&
   (dtypeBytes(dtype) === 2 || (dtypeBytes(dtype) === 4 && attrs.precision !== undefined && attrs.precision !== 'ieee'))
 
-/** A value of its own: planning may store it. */
+/** The same values as an operation's result: views belong to whoever reads them, what is computed planning may store. */
 export const stored = (n: Node): Node => makeNode('cast', [n], { dtype: n.dtype })
 
 interface Ordered {

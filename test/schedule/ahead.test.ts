@@ -1,24 +1,10 @@
 /** Schedules made ahead of a kernel's code: taken once, where all that they follow from is the same then. */
 import { expect, test } from 'vitest'
 import type { Kernel } from '../../src/kernel/ir.ts'
-import { parseKernel } from '../../src/kernel/parse.ts'
 import { printLoopSchedule } from '../../src/schedule/loop/print.ts'
 import { factsOf, type ScheduledPart, scheduleAhead, scheduleKernel } from '../../src/schedule/loop/scheduleKernel.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
-
-/** y is stored before z is made of x: whether x may stand where y does decides when x is read. */
-const kernel: Kernel = parseKernel(`kernel k {
-  param x: f32[] read
-  param y: f32[8] write
-  param z: f32[8] write
-  axes i: 8
-  grid i/8
-  %0 f32 = load x[]
-  %1 f32{i} = index i
-  store y[i] = %1
-  %2 f32{i} = mul %1, %0
-  store z[i] = %2
-}`)
+import { storedFirst as kernel } from '../support/storedFirst.ts'
 
 const apart = (): boolean => false
 const over = (i: number, j: number): boolean => i + j === 1

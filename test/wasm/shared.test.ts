@@ -11,6 +11,7 @@ import type { Kernel } from '../../src/kernel/ir.ts'
 import { parseKernel } from '../../src/kernel/parse.ts'
 import { kernelsOf } from '../../src/runtime/region.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
+import { storedFirst as twice } from '../support/storedFirst.ts'
 
 interface Job {
   readonly kernel: Kernel
@@ -33,20 +34,6 @@ function firstsOf(jobs: readonly Job[]): number[] {
 const shifted = (name: string, by: string): Kernel =>
   parseKernel(`kernel ${name} {\n param x: f32[8] read\n param y: f32[8] write\n axes i: 8\n grid i/8
  %0 f32{i} = load x[i]\n %1 f32 = const ${by}\n %2 f32{i} = mul %0, %1\n store y[i] = %2\n}`)
-
-/** y is stored before z is made of x: whether x may stand where y does decides when x is read. */
-const twice = parseKernel(`kernel twice {
-  param x: f32[] read
-  param y: f32[8] write
-  param z: f32[8] write
-  axes i: 8
-  grid i/8
-  %0 f32 = load x[]
-  %1 f32{i} = index i
-  store y[i] = %1
-  %2 f32{i} = mul %1, %0
-  store z[i] = %2
-}`)
 
 describe('functions of a module', () => {
   test('kernels that differ in their name alone have one', () => {

@@ -1,6 +1,7 @@
 /** What windows that overlap cost beside what the kernel reads at all and multiplies: bytes that several programs ask for, and finding the places of their elements. */
 import { axesOf, type Expr, strideOf } from '../../affine/expr.ts'
 import { slideOf } from '../../affine/slide.ts'
+import type { GridAxis } from '../../kernel/ir.ts'
 import type { Machine } from '../../target/machine.ts'
 import { priceOf } from '../../target/prices.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
@@ -32,11 +33,13 @@ export function windowWork(body: Body, roles: Roles, target: Machine): WindowWor
     )
   let [bytes, seconds] = [0, 0]
   let own: Map<string, number> | undefined
+  let sliding: readonly GridAxis[] | undefined
   for (const l of body.lets) {
     const { op } = l
     const tensor = op.kind === 'load' ? body.loads.get(op.param) : undefined
     if (op.kind !== 'load' || tensor === undefined || !op.index.some(isWindow)) continue
     own ??= ownExtents(extents, foldingGrid(body, roles, target))
+    sliding ??= slidingGrid(body, roles, target) ?? []
     const block = own
     const at = (a: string): number => block.get(a) ?? 1
     const programs = l.axes.reduce((n, a) => n * Math.ceil(extent(a) / at(a)), 1)
@@ -48,7 +51,7 @@ export function windowWork(body: Body, roles: Roles, target: Machine): WindowWor
     }, 1)
     bytes += Math.max(0, programs * places - Math.min(sizeOf(tensor.shape), pointsOf(extents, l.axes)) * each)
     const exprs = [...op.index, ...op.mask.map((b) => b.expr)]
-    const found = pointsOf(extents, l.axes) * readShare(exprs, body, roles, target)
+    const found = pointsOf(extents, l.axes) * readShare(exprs, sliding, roles, target)
     seconds += found * (1 + 2 * op.mask.length) * priceOf('add', 'i32', target.prices)
   }
   return { bytes, seconds }
@@ -61,14 +64,18 @@ function overlap(e: Expr, a: string, b: string, extent: (axis: string) => number
 }
 
 /** The share of points that threads which go along windows read: what windows share once. */
-function readShare(exprs: readonly Expr[], body: Body, roles: Roles, target: Machine): number {
-  const grid = slidingGrid(body, roles, target) ?? []
+function readShare(
+  exprs: readonly Expr[],
+  grid: readonly GridAxis[],
+  roles: Roles,
+  { slidingWindows }: Machine,
+): number {
   let least = 1
   for (const { axis, block } of grid)
     for (const over of roles.reduced) {
       const slide = slideOf(exprs, axis, over)
       const length = roles.extents.get(over) ?? 1
-      if (slide !== undefined && block <= (target.slidingWindows?.most ?? 1))
+      if (slide !== undefined && block <= (slidingWindows?.most ?? 1))
         least = Math.min(least, ((block - 1) * slide.step + length) / (block * length))
     }
   return least

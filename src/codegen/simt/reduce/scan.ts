@@ -7,7 +7,7 @@ import { invariant } from '../../../diagnostics/errors.ts'
 import type { LetStmt } from '../../../kernel/ir.ts'
 import { combinerIdentity } from '../../../scalar/ops.ts'
 import { strictChunk } from '../../../scalar/summation.ts'
-import type { ScanPlan } from '../../../schedule/simt/fold/scans.ts'
+import { otherBits, type ScanPlan } from '../../../schedule/simt/fold/scans.ts'
 import { type AxisLayout, spanOf, threadsOf } from '../../../schedule/simt/layout/layout.ts'
 import { computeDType, isFloat } from '../../../types/dtype.ts'
 import {
@@ -105,7 +105,7 @@ function scanByWarps(scope: Scope, l: LetStmt, result: Registers, plan: WarpScan
   const { axis: a } = plan
   const merging = mergingOf(l)
   const axes = part.axesOf(l.id)
-  const rest = inOrder(Math.log2(layout.threads), false).filter((b) => !a.bits.includes(b))
+  const rest = otherBits(layout, a)
   const others = axes.filter((x) => x !== a.name)
   forRegisters(
     scope,
@@ -139,7 +139,7 @@ function scanByThreads(
   const others = part.axesOf(l.id).filter((x) => x !== a.name)
   const axes = part.axesOf(l.id)
   const threads = threadsOf(a)
-  const rest = Array.from({ length: Math.log2(layout.threads) }, (_, b) => b).filter((b) => !a.bits.includes(b))
+  const rest = otherBits(layout, a)
   const line = unit.scratch(t, layout.threads * Math.min(batch, a.reps), '_scan')
   const own = digitOf(a.bits)
   const digit = reverse ? sub(int(threads - 1), own) : own
@@ -275,7 +275,7 @@ function foldBlocks(scope: Scope, l: LetStmt, result: Registers, a: AxisLayout |
 
 /** Cells of shared memory for the lines of a layout: that of the thread's line at an index. */
 function lineOf(scope: Scope, t: Type, a: AxisLayout): (index: Ex) => Ex {
-  const rest = Array.from({ length: Math.log2(scope.layout.threads) }, (_, b) => b).filter((b) => !a.bits.includes(b))
+  const rest = otherBits(scope.layout, a)
   const array = scope.unit.scratch(t, spanOf(a) * 2 ** rest.length, '_scan')
   return (index) => shared(array, add(mul(digitOf(rest), int(spanOf(a))), index))
 }
@@ -304,7 +304,7 @@ function scanInOrder(scope: Scope, l: LetStmt, result: Registers, a: AxisLayout 
     return
   }
   const length = spanOf(a)
-  const rest = Array.from({ length: Math.log2(layout.threads) }, (_, b) => b).filter((b) => !a.bits.includes(b))
+  const rest = otherBits(layout, a)
   const line = unit.scratch(t, length * 2 ** rest.length, '_scan')
   const { start, end } = scope.range(axis)
   const place = (i: Ex): Ex => add(mul(digitOf(rest), int(length)), i)

@@ -22,7 +22,7 @@ export interface Merging {
  */
 export function precedingOf(
   scope: Scope,
-  { lanes, warps, slots }: WarpScan,
+  { lanes, warps }: WarpScan,
   totals: readonly string[],
   rest: readonly number[],
   reverse: boolean,
@@ -37,7 +37,7 @@ export function precedingOf(
   const own = digitOf(warps)
   const warp = reverse ? sub(int(count - 1), own) : own
   const all = groups.length * count
-  const line = unit.scratch(type, all * slots, '_scan')
+  const line = unit.scratch(type, all * 2 ** rest.length, '_scan')
   const cell = (i: Ex): Ex => shared(line, add(mul(digitOf(rest), int(all)), i))
   const ofRepeat = (i: number): Ex => cell(add(int(i * count), warp))
   const lane = bin('&', tid, int(2 ** lanes.length - 1))

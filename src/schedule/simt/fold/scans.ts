@@ -3,7 +3,7 @@ import type { LetStmt } from '../../../kernel/ir.ts'
 import { mostAdditions } from '../../../scalar/summation.ts'
 import { computeDType, type DType, isFloat } from '../../../types/dtype.ts'
 import type { Place } from '../access/place.ts'
-import { type AxisLayout, spanOf, threadsOf } from '../layout/layout.ts'
+import { type AxisLayout, type Layout, spanOf, threadsOf } from '../layout/layout.ts'
 import { registerType } from '../storage/registerType.ts'
 
 /** A line is a single index, folded in blocks (`tree`), walked by one thread, or scanned by all threads. */
@@ -18,13 +18,16 @@ export type ScanPlan =
       readonly batch: number
     }
   | {
-      /** Lanes exchange what they hold, and one warp of a line the totals of all, of which there is room for so many lines. */
+      /** Lanes exchange what they hold, and one warp of a line the totals of all. */
       readonly kind: 'byWarps'
       readonly axis: AxisLayout
       readonly lanes: readonly number[]
       readonly warps: readonly number[]
-      readonly slots: number
     }
+
+/** Bits of a thread's number that tell which of several lines along an axis it is on. */
+export const otherBits = ({ threads }: Layout, { bits }: AxisLayout): number[] =>
+  Array.from({ length: Math.log2(threads) }, (_, b) => b).filter((b) => !bits.includes(b))
 
 type ScanCombiner = 'sum' | 'prod' | 'max' | 'min'
 
@@ -38,15 +41,15 @@ export function scanPlanOf(at: Place, l: LetStmt): ScanPlan {
   const a = layout.find(l.op.axis)
   if (a === undefined) return { kind: 'single' }
   const type = registerType(l.dtype)
+  const lines = 2 ** otherBits(layout, a).length
   if (tree === true || setting.mode === 'strict') {
-    const lines = 2 ** (Math.log2(layout.threads) - a.bits.length)
     shared.slots(type, spanOf(a) * lines, '_scan')
     return { kind: tree === true ? 'blocks' : 'inOrder', axis: a }
   }
   const warps = byWarps(at, a, combiner, computeDType(l.dtype))
   if (warps !== undefined) {
     const totals = warps.warps.length === 0 ? 0 : a.reps * 2 ** warps.warps.length
-    if (totals > 0) shared.slots(type, totals * warps.slots, '_scan')
+    if (totals > 0) shared.slots(type, totals * lines, '_scan')
     return warps
   }
   const grouped = repeatsInOrder(a, combiner, computeDType(l.dtype))
@@ -58,7 +61,7 @@ export function scanPlanOf(at: Place, l: LetStmt): ScanPlan {
 
 /** A scan by the lanes of warps, where a line's threads are neighbours; undefined where they are not, or as many additions one upon another are more than the bound allows. */
 function byWarps(
-  { layout, setting }: Place,
+  { setting }: Place,
   axis: AxisLayout,
   combiner: ScanCombiner,
   dtype: DType,
@@ -74,8 +77,7 @@ function byWarps(
   const additions = axis.vec - 1 + lanes.length + above + 1
   const isRounded = isFloat(dtype) && (combiner === 'sum' || combiner === 'prod')
   if (isRounded && additions > mostAdditions(axis.size)) return undefined
-  const lines = 2 ** (Math.log2(layout.threads) - axis.bits.length)
-  return { kind: 'byWarps', axis, lanes, warps, slots: lines }
+  return { kind: 'byWarps', axis, lanes, warps }
 }
 
 /**

@@ -71,6 +71,7 @@ function windowsAlong(
   over: string,
 ): (Slide & Pick<Windows, 'shared'>) | undefined {
   const shared = new Set<ValueId>()
+  const axesOf = new Map(lets.map((l) => [l.id, l.axes]))
   let slide: Slide | undefined
   let isRead = false
   for (const l of lets) {
@@ -81,8 +82,8 @@ function windowsAlong(
     if (own === 'none') continue
     // Operands along one of the axes alone differ from window to window.
     const isShared = operands.every((id) => {
-      const of = lets.find((x) => x.id === id)
-      return shared.has(id) || (of !== undefined && !of.axes.includes(along) && !of.axes.includes(over))
+      const axes = axesOf.get(id)
+      return shared.has(id) || (axes !== undefined && !axes.includes(along) && !axes.includes(over))
     })
     if (!isShared || (own !== undefined && slide !== undefined && (own.step !== slide.step || own.way !== slide.way)))
       continue
