@@ -16,10 +16,11 @@ export function straightGrid(body: Body, roles: Roles, target: Machine, mode: Nu
   const windows = isElementwise ? undefined : (windowGrid(body, roles, target) ?? slidingGrid(body, roles, target))
   if (windows !== undefined) return windows
   const wanted = isElementwise ? elementPoints(body, roles, target) : reductionPoints(body, roles, target)
-  const most = mode === 'strict' ? mostLines(body, roles, target) : undefined
+  const lines = mode === 'strict' ? mostLines(body, roles, target) : undefined
   const rows = isElementwise ? target.sharedRows : 1
-  const fewest = target.loops === undefined ? undefined : target.minPrograms
-  const grid = parallelGrid(body, roles, Math.min(wanted, most ?? wanted), { rows, fewest })
+  const { loops: machine, minPrograms: fewest, elementBlock: most } = target
+  const loops = machine === undefined ? undefined : { fewest, most, own: machine.own }
+  const grid = parallelGrid(body, roles, Math.min(wanted, lines ?? wanted), { rows, loops })
   return isElementwise ? grid : withRepeats(body, roles, target, grid)
 }
 

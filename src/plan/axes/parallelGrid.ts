@@ -1,40 +1,60 @@
 /** Grids over parallel axes: blocks of about so many points, contiguous ones first. */
 import * as ix from '../../affine/expr.ts'
 import type { GridAxis } from '../../kernel/ir.ts'
+import { dtypeBytes } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
-import { byStoreStride } from './gridAxes.ts'
+import { byStoreStride, lineElements } from './gridAxes.ts'
+import { positionOfLargestStore, positionOfLoad } from './positions.ts'
 import { type Roles, unitAxis } from './roles.ts'
 
 interface GridOptions {
   /** Rows of a program, where it reads something that they share. */
   readonly rows?: number
-  /** Programs that remain at least where short sides of squares are taken whole: no line of memory is then cut between two. Absent: none is. */
-  readonly fewest?: number | undefined
+  /** On machines of loops. */
+  readonly loops?: LoopGrid | undefined
+}
+
+export interface LoopGrid {
+  /** Programs that remain at least where short sides of squares are taken whole, or these are as large as they may be. */
+  readonly fewest: number
+  /** Points of the largest square: shorter pieces of rows are dear, whatever a program computes of them, where they come from beyond so many bytes. */
+  readonly most: number
+  readonly own: number
 }
 
 /**
  * Grid over the parallel axes. A program covers about `points` points of them, contiguous ones first; where two axes are
- * contiguous in different tensors (a transpose), a square block of both; where something is read that all rows share, some rows.
+ * contiguous in different tensors (a transpose), a block of both; where something is read that all rows share, some rows.
  */
 export function parallelGrid(
   body: Body,
   roles: Roles,
   points: number,
-  { rows = 1, fewest = Number.POSITIVE_INFINITY }: GridOptions = {},
+  { rows = 1, loops }: GridOptions = {},
 ): GridAxis[] {
   const extent = (a: string): number => roles.extents.get(a) ?? 1
   const inner = byStoreStride(body, roles.parallel)
   const blocks = new Map<string, number>()
   const [first] = inner
-  const read = axisAcross(body, roles, first) ?? unitAxis(body, (a) => roles.parallel.has(a))
+  const across = loadAcross(body, roles, first)
+  const read = across?.axis ?? unitAxis(body, (a) => roles.parallel.has(a))
   if (read !== undefined && first !== undefined && read !== first && points >= 64) {
-    const side = Math.max(16, 2 ** Math.floor(Math.log2(Math.sqrt(points))))
-    let programs = pointsOf(roles.extents, roles.parallel) / (extent(first) * extent(read))
+    const fewest = loops?.fewest ?? Number.POSITIVE_INFINITY
+    const all = pointsOf(roles.extents, roles.parallel) / (extent(first) * extent(read))
+    const squares = (side: number): number => all * Math.ceil(extent(first) / side) * Math.ceil(extent(read) / side)
+    let side = sideOf(points)
+    if (across !== undefined && loops !== undefined && 2 * across.bytes > loops.own)
+      while (2 * side <= sideOf(loops.most) && squares(2 * side) >= fewest) side *= 2
+    let programs = all
     for (const a of [first, read]) {
       const isWhole = extent(a) <= 2 * side && programs >= fewest
       blocks.set(a, isWhole ? extent(a) : Math.min(side, extent(a)))
       programs *= Math.ceil(extent(a) / (blocks.get(a) ?? 1))
     }
+    const stored = positionOfLargestStore(body)
+    if (across !== undefined && stored !== undefined && loops !== undefined)
+      for (const position of [across.position, stored])
+        lengthenRun(position, { extents: roles.extents, parallel: inner, blocks, side, fewest })
   } else if (first !== undefined && rows > 1 && sharesRows(body, roles, inner, points, rows)) {
     blocks.set(first, points / rows)
     blocks.set(inner[1] ?? first, rows)
@@ -50,6 +70,9 @@ export function parallelGrid(
   return [...roles.parallel].map((axis) => ({ axis, block: blocks.get(axis) ?? 1 }))
 }
 
+/** The side of a square of about so many points. */
+const sideOf = (points: number): number => Math.max(16, 2 ** Math.floor(Math.log2(Math.sqrt(points))))
+
 /** Whether rows are long and the next axis has several of them that read something together. */
 function sharesRows(body: Body, roles: Roles, [first, next]: readonly string[], points: number, rows: number): boolean {
   if (first === undefined || next === undefined) return false
@@ -57,14 +80,56 @@ function sharesRows(body: Body, roles: Roles, [first, next]: readonly string[], 
   return body.lets.some((l) => l.op.kind === 'load' && l.axes.includes(first) && !l.axes.includes(next))
 }
 
-/** The axis that a load of everything is contiguous along, where stores are contiguous along another one it strides over. */
-function axisAcross(body: Body, roles: Roles, first: string | undefined): string | undefined {
+/** A load of everything that is contiguous along another axis than stores are, which it strides over. */
+interface Across {
+  readonly axis: string
+  readonly position: ix.Expr
+  readonly bytes: number
+}
+
+function loadAcross(body: Body, roles: Roles, first: string | undefined): Across | undefined {
   if (roles.kind !== 'elementwise' || first === undefined) return undefined
+  const points = pointsOf(roles.extents, roles.parallel)
   for (const l of body.lets) {
-    if (l.op.kind !== 'load' || pointsOf(roles.extents, l.axes) < pointsOf(roles.extents, roles.parallel)) continue
-    const flat = ix.flatten(l.op.index, body.loads.get(l.op.param)?.shape ?? [])
-    const across = l.axes.find((a) => a !== first && ix.strideOf(flat, a) === 1)
-    if (across !== undefined && (ix.strideOf(flat, first) ?? 1) > 1) return across
+    if (l.op.kind !== 'load' || pointsOf(roles.extents, l.axes) < points) continue
+    const position = positionOfLoad(body, l.op)
+    const axis = l.axes.find((a) => a !== first && ix.strideOf(position, a) === 1)
+    if (axis !== undefined && (ix.strideOf(position, first) ?? 1) > 1)
+      return { axis, position, bytes: points * dtypeBytes(l.dtype) }
   }
   return undefined
+}
+
+/** Elements that lie side by side below which what follows them is worth taking: two lines of memory, which come together. */
+const shortRun = 2 * lineElements
+
+interface Lengthening {
+  readonly extents: ReadonlyMap<string, number>
+  readonly parallel: readonly string[]
+  /** What a program has of the axes so far. */
+  readonly blocks: Map<string, number>
+  readonly side: number
+  readonly fewest: number
+}
+
+/**
+ * Where what lies side by side in a tensor is a few indices alone, a program takes some of the axis that goes on there: a line of memory would else be
+ * brought again for every index of that.
+ */
+function lengthenRun(position: ix.Expr, { extents, parallel, blocks, side, fewest }: Lengthening): void {
+  const extent = (a: string): number => extents.get(a) ?? 1
+  const block = (a: string): number => blocks.get(a) ?? 1
+  for (let run = 1; run < shortRun; ) {
+    const next = parallel.find((a) => extent(a) > 1 && ix.strideOf(position, a) === run)
+    if (next === undefined) return
+    if (!blocks.has(next)) {
+      const have = parallel.reduce((n, a) => n * block(a), 1)
+      const most = Math.max(1, Math.min(extent(next), Math.floor(side / run), Math.floor((side * side) / have)))
+      const even = Math.ceil(extent(next) / Math.ceil(extent(next) / most))
+      const left = parallel.reduce((n, a) => n * Math.ceil(extent(a) / (a === next ? even : block(a))), 1)
+      if (left >= fewest) blocks.set(next, even)
+    }
+    if (block(next) < extent(next)) return
+    run *= extent(next)
+  }
 }

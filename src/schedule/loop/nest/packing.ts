@@ -70,8 +70,10 @@ export function copyOf(places: Places, nest: Nest): CopySchedule | undefined {
     return { kind: 'copy', root, source, space: nest.space, along, across: undefined }
   if (isShort) return
   const contiguous = unit('from')
-  if (contiguous === undefined || along.axes.includes(contiguous) || size(contiguous) < 4) return
-  return { kind: 'copy', root, source, space: nest.space, along, across: runFrom(contiguous, along.axes) }
+  if (contiguous === undefined || along.axes.includes(contiguous)) return
+  const across = runFrom(contiguous, along.axes)
+  if (across.axes.reduce((n, a) => n * size(a), 1) < 4) return
+  return { kind: 'copy', root, source, space: nest.space, along, across }
 }
 
 /** The load a value is, a selection by a predicate of a load's own padding taken with it; where integers are widened, the load of what is. */

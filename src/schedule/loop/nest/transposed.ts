@@ -2,11 +2,11 @@
  * Loads across the results: an elementwise level stores along one axis while a load is contiguous along another. Such a load
  * is copied into a tile first, transposed in registers (a copy of `packing.ts`); the level then reads it along the results' axis.
  */
-import { strideOf, valuesOf } from '../../../affine/expr.ts'
+import { type Expr, strideOf, valuesOf } from '../../../affine/expr.ts'
 import type { Stmt, ValueId } from '../../../kernel/ir.ts'
 import { dtypeBytes } from '../../../types/dtype.ts'
 import { rowLayout } from '../ir/product.ts'
-import { isScalarAxis, type Tile, tileDType } from '../ir/tile.ts'
+import { type Axes, isScalarAxis, type Tile, tileDType } from '../ir/tile.ts'
 import type { Places } from '../tiles/places.ts'
 import { bytePosition } from './position.ts'
 
@@ -30,12 +30,27 @@ export function transposedLoads(places: Places, stmts: readonly Stmt[]): Map<Val
     const position = bytePosition(p, s.op.index)
     if (valuesOf(position).size > 0 || names.some((a) => strideOf(position, a) === undefined)) continue
     const step = strideOf(position, along)
-    const across = names.some((a) => a !== along && strideOf(position, a) === 4 && axes.view(a).max >= 4)
-    if (step === undefined || step === 0 || step === 4 || !across) continue
-    const layout = rowLayout([names.filter((a) => a !== along), [along]], p.dtype, axes)
+    if (step === undefined || step === 0 || step === 4) continue
+    // Rows in the order of memory, so that axes of which each goes on where the one inside it ends are one run.
+    const rows = names
+      .filter((a) => a !== along)
+      .sort((a, b) => Math.abs(strideOf(position, b) ?? 0) - Math.abs(strideOf(position, a) ?? 0))
+    if (sideBySide(position, rows, axes) < 4) continue
+    const layout = rowLayout([rows, [along]], p.dtype, axes)
     if (layout.bytes <= largest) out.set(s.id, layout)
   }
   return out
+}
+
+/** How many elements of four bytes stand side by side along axes, the one that moves least last. */
+function sideBySide(position: Expr, rows: readonly string[], axes: Axes): number {
+  let run = 1
+  for (const a of rows.toReversed()) {
+    if (strideOf(position, a) !== 4 * run) break
+    run *= axes.view(a).max
+    if (axes.view(a).counts?.length !== 1) break
+  }
+  return run
 }
 
 /** The axis all stores of several indices are contiguous along. */
