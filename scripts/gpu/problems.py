@@ -1,7 +1,9 @@
 """Programs beside those of KernelBench: odd sizes, few channels, batches of one, and what follows them in networks.
 
-python3 problems.py export DIR         writes DIR/onnx/NAME.onnx and DIR/manifest.json, with parameters as inputs, for `gpu-check --parts kernelbench --problems DIR`
-python3 problems.py time DIR OUT.json  eager PyTorch and Inductor, ms a call, and 64 elements of each result
+python3 problems.py export DIR [NAMES]         writes DIR/onnx/NAME.onnx and DIR/manifest.json, with parameters as inputs, for `gpu-check --parts kernelbench --problems DIR`
+python3 problems.py time DIR OUT.json [NAMES]  PyTorch, eager, in CUDA graphs and by Inductor, ms a call, and 64 elements of each result
+
+NAMES: parts of names, with commas between. Without Inductor, which takes a minute for a network: INDUCTOR=0.
 
 Inputs and parameters are those of kernelbench.mjs: element i of tensor k comes from a hash of i + 7919 k + 13.
 """
@@ -168,10 +170,14 @@ def range_of(name, p):
     return (0.9, 1.1) if name.endswith("weight") else (-0.1, 0.1)
 
 
-def export(folder):
+def chosen(names):
+    return [n for n in PROBLEMS if any(part in n for part in names.split(","))]
+
+
+def export(folder, names=""):
     os.makedirs(f"{folder}/onnx", exist_ok=True)
     manifest = {}
-    for name in PROBLEMS:
+    for name in chosen(names):
         m, shapes = build(name)
         parameters = dict(m.state_dict(keep_vars=True))
         for p in parameters.values():
@@ -225,11 +231,25 @@ def milliseconds(f):
     return sorted(times)[len(times) // 2]
 
 
-def measure(folder, out):
+def graphed(f, inputs):
+    """A function that replays `f` of these inputs as a CUDA graph."""
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            f(*inputs)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        f(*inputs)
+    return graph.replay
+
+
+def measure(folder, out, names=""):
     with open(f"{folder}/manifest.json") as file:
         manifest = json.load(file)
     results = {}
-    for name, meta in manifest.items():
+    for name in chosen(names):
+        meta = manifest[name]
         m, _ = build(name)
         parameters = m.state_dict(keep_vars=True)
         inputs = [make(s["shape"], k, 0, 1) for k, s in enumerate(meta["inputs"])]
@@ -240,9 +260,11 @@ def measure(folder, out):
             n = y.numel()
             at = [(i * (n - 1)) // max(1, min(64, n) - 1) for i in range(min(64, n))]
             sample = y[torch.tensor(at, device="cuda")].tolist()
+            times = dict(eager=milliseconds(lambda: m(*inputs)), graph=milliseconds(graphed(m, inputs)))
             compiled = torch.compile(m, dynamic=False)
-            eager, inductor = (milliseconds(lambda f=f: f(*inputs)) for f in (m, compiled))
-        results[name] = dict(sample=sample, eager=eager, inductor=inductor)
+            if os.environ.get("INDUCTOR") != "0":
+                times["inductor"] = milliseconds(lambda: compiled(*inputs))
+        results[name] = dict(sample=sample, **times)
         torch._dynamo.reset()
         del m, compiled, parameters, inputs, y
         gc.collect()
@@ -251,8 +273,9 @@ def measure(folder, out):
             json.dump(results, file)
 
 
+def main():
+    (export if sys.argv[1] == "export" else measure)(*sys.argv[2:])
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "export":
-        export(sys.argv[2])
-    else:
-        measure(*sys.argv[2:4])
+    main()

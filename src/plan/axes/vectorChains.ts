@@ -41,7 +41,8 @@ export function vectorBlocks(
     const { grid, loops } = blocksOf({ ...role, vectors: { rows, shared, rate } })
     const held = (blocks: readonly Blocked[], axes: readonly string[]): number =>
       blocks.reduce((n, b) => (axes.includes(b.axis) ? n * covered(b.block, lanes) : n), 1)
-    const chain = tiled(held(grid, role.rows), held(loops, role.shared))
+    const step = loops.reduce((n, b) => (role.shared.includes(b.axis) ? n * b.block : n), 1)
+    const chain = tiled(held(grid, role.rows), held(loops, role.shared), step)
     const slice = sliceFor(chain, simt)
     const isLong = grid.some((b) => role.rows.includes(b.axis) && b.block >= lanes)
     if (!isLong || tileBytes(chain, simt, slice) > machine.bytes) return []
@@ -71,12 +72,12 @@ const columnsOf = ({ sums, columns }: ChainRole, lets: Lets, extents: ReadonlyMa
     ),
   )
 
-/** A chain as its tiles stand, by the rows and shared indices of a block. */
+/** A chain as its tiles stand, by the rows and shared indices that a block covers, and the indices that it has: the depth of its sums. */
 function tiledChain(
   role: ChainRole,
   lets: Lets,
   extents: ReadonlyMap<string, number>,
-): (rows: number, shared: number) => TiledChain {
+): (rows: number, shared: number, step: number) => TiledChain {
   const most = (t: string): number => covered(extents.get(t) ?? 1, lanes * columnThreads)
   const isAlong = (id: ValueId): boolean => lets.get(id)?.axes.some((t) => role.shared.includes(t)) === true
   const isOwn = (id: ValueId): boolean => lets.get(id)?.axes.some((t) => role.rows.includes(t)) === true
@@ -93,7 +94,7 @@ function tiledChain(
     operands: operandsOfDot(l).map((id) => ({ isOwn: isOwn(id), isFree: isFree(id) })),
   }))
   const isFolded = [...lets.values()].some((l) => l.op.kind === 'reduce')
-  return (rows, shared) => ({
+  return (rows, shared, step) => ({
     rows,
     shared,
     isFolded,
@@ -103,7 +104,7 @@ function tiledChain(
         operands: p.operands.map((o) => ({ span: o.isAlong ? shared : rows, isFree: o.isFree })),
       })),
       ...sums.map((p) => ({
-        depth: shared,
+        depth: step,
         operands: p.operands.map((o) => ({ span: o.isOwn ? rows : p.span, isFree: o.isFree })),
       })),
     ],

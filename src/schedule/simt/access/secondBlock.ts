@@ -5,7 +5,6 @@ import type { Layout } from '../layout/layout.ts'
 import type { Product } from '../part/product.ts'
 import type { SharedArrayPlan } from '../storage/sharedMemory.ts'
 import type { Place } from './place.ts'
-import { splitTiles } from './tiles.ts'
 
 /** Bytes of shared memory that a device takes for itself for each block. */
 export const reservedBytes = 1 << 10
@@ -25,11 +24,9 @@ export const isMany = ({ part, setting }: Place): boolean =>
 export const isSplitByOneGroup = (layout: Layout, product: Product): boolean =>
   product.groups !== undefined && layout.threads === groupThreads && product.split === true
 
-/** Whether an array would take the room of a second block beside such a product, whose tiles are placed later. */
+/** Whether an array would take the room of a second block beside such a product, whose tiles are placed. */
 export function takesSecondBlock(at: Place, product: Product, array: SharedArrayPlan): boolean {
   const { shared, setting, layout } = at
   if (!isMany(at) || !isSplitByOneGroup(layout, product)) return false
-  const tiles = splitTiles(product)
-  const [without, together] = [shared.bytesWith(tiles), shared.bytesWith(tiles, array)]
-  return blocksOf(without, setting.machine) > 1 && blocksOf(together, setting.machine) < 2
+  return blocksOf(shared.bytes, setting.machine) > 1 && blocksOf(shared.bytesWith(array), setting.machine) < 2
 }

@@ -28,7 +28,12 @@ export interface FoldExchange {
 export interface ExchangePlan {
   readonly folds: readonly FoldExchange[]
   /** Folds that exchange in their block, each group at once. */
-  readonly inBlock: readonly { readonly folds: readonly FoldExchange[]; readonly slots: '' | '_other' }[]
+  readonly inBlock: readonly {
+    readonly folds: readonly FoldExchange[]
+    readonly slots: '' | '_other'
+    /** How often the slots of one fold are halved, so that they fit: its members hand over what they have by turns. */
+    readonly halvings: number
+  }[]
   /** Those that exchange among blocks. */
   readonly amongBlocks: readonly FoldExchange[]
 }
@@ -73,26 +78,35 @@ function travelsAsKeys(at: Place, l: LetStmt, lanes: readonly number[]): boolean
 
 const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, i) => from + i)
 
-/** The exchanges of folds that end together. */
-export function exchangePlanOf(at: Place, folds: readonly LetStmt[]): ExchangePlan {
-  const { layout, setting, shared } = at
+/** The exchange of a fold, if threads share it. */
+function exchangeOf(at: Place, l: LetStmt): FoldExchange | undefined {
+  const { layout, setting } = at
   const { laneBits } = setting.machine
   const blockBits = Math.log2(layout.threads / setting.cluster)
-  const all = folds.flatMap((l): FoldExchange[] => {
-    const bits = layout.bitsOf(at.part.sharedFoldAxes(l))
-    if (bits.length === 0) return []
-    const lanes = bits.filter((b) => b < laneBits)
-    const warps = bits.filter((b) => b >= laneBits && b < blockBits)
-    const rest = range(0, blockBits).filter((b) => !lanes.includes(b) && !warps.includes(b))
-    const blocks = bits.filter((b) => b >= blockBits)
-    return [{ let: l, lanes, warps, blocks, rest, asKeys: travelsAsKeys(at, l, lanes) }]
-  })
+  const bits = layout.bitsOf(at.part.sharedFoldAxes(l))
+  if (bits.length === 0) return undefined
+  const lanes = bits.filter((b) => b < laneBits)
+  const warps = bits.filter((b) => b >= laneBits && b < blockBits)
+  const rest = range(0, blockBits).filter((b) => !lanes.includes(b) && !warps.includes(b))
+  const blocks = bits.filter((b) => b >= blockBits)
+  return { let: l, lanes, warps, blocks, rest, asKeys: travelsAsKeys(at, l, lanes) }
+}
+
+/** The exchanges of folds that end together. */
+export function exchangePlanOf(at: Place, folds: readonly LetStmt[]): ExchangePlan {
+  const { shared } = at
+  const all = folds.flatMap((l) => exchangeOf(at, l) ?? [])
   const near = all.filter((s) => s.blocks.length === 0 && s.warps.length > 0)
   const amongBlocks = all.filter((s) => s.blocks.length > 0)
   const inBlock = batches(at, near).map((batch) => {
     const slots = roomOf(at, batch) <= mostTwice && shared.turns++ % 2 === 1 ? '_other' : ''
-    takeSlots(at, shared, slots, batch, (f, { registers }) => registers * 2 ** (f.rest.length + f.warps.length))
-    return { folds: batch, slots } as const
+    const members = Math.min(...batch.map((f) => f.warps.length))
+    const tooMany = Math.ceil(Math.log2(roomOf(at, batch) / Math.max(1, slotsRoom(at))))
+    const halvings = batch.length > 1 ? 0 : Math.max(0, Math.min(tooMany, members - 1))
+    const slotsOf = (f: FoldExchange, { registers }: Kinds): number =>
+      registers * 2 ** (f.rest.length + f.warps.length - halvings)
+    takeSlots(at, shared, slots, batch, slotsOf)
+    return { folds: batch, slots, halvings } as const
   })
   if (amongBlocks.length > 0) takeLandings(at, shared, amongBlocks)
   return { folds: all, inBlock, amongBlocks }
@@ -110,15 +124,22 @@ function roomOf(at: Place, folds: readonly FoldExchange[]): number {
   }, 0)
 }
 
-/** Folds that exchange together: all of them, where the shared memory that tiles leave has room for their slots at once. */
+/** Bytes of the slots of each type that the folds of a part use, of which the shared memory has room beside tiles. */
+function slotsRoom(at: Place): number {
+  const types = new Set<string>()
+  for (const l of at.part.lets.values()) {
+    const f = l.op.kind === 'reduce' || l.op.kind === 'dot' ? exchangeOf(at, l) : undefined
+    if (f === undefined || f.blocks.length > 0 || f.warps.length === 0) continue
+    const { value, position } = kindsOf(at, f)
+    types.add(value)
+    if (position !== undefined) types.add(`at ${position}`)
+  }
+  return (at.setting.machine.maxSharedBytes - at.shared.tileBytes) / Math.max(1, types.size)
+}
+
+/** Folds that exchange together: all of them, where there is room for their slots at once. */
 function batches(at: Place, folds: readonly FoldExchange[]): FoldExchange[][] {
-  const types = new Set(
-    folds.flatMap((f) => {
-      const { value, position } = kindsOf(at, f)
-      return [value, ...(position === undefined ? [] : ['at'])]
-    }),
-  )
-  const most = (at.setting.machine.maxSharedBytes - at.shared.tileBytes) / Math.max(1, types.size)
+  const most = slotsRoom(at)
   const out: FoldExchange[][] = []
   let room = Number.POSITIVE_INFINITY
   for (const fold of folds) {

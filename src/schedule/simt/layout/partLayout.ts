@@ -123,9 +123,10 @@ export function stageLayout(part: Part, l: LetStmt, machine: SimtMachine, thread
   return layoutOf(part, { nests: [{ axes }], lets, only: axes, threads, asked: { first, forced } }, machine)
 }
 
-/** A layout of one slice, which is a chunk of its axis. */
+/** A layout of one slice, which is a chunk of its axis: threads hold their parts of it whole, however few registers a schedule has. */
 function slicedLayout(part: Part, { axis, size, count }: Slices, wanted: Wanted, machine: SimtMachine): Layout {
-  const { axes, threads } = layoutOf(part, { ...wanted, sizes: new Map([[axis, size]]) }, machine)
+  const registers = Number.POSITIVE_INFINITY
+  const { axes, threads } = layoutOf(part, { ...wanted, sizes: new Map([[axis, size]]) }, { ...machine, registers })
   const cut = [...axes].map(([name, a]): [string, AxisLayout] => {
     if (name !== axis) return [name, a]
     invariant(a.chunks === 1 && spanOf(a) === size, `a slice of ${axis} is not laid out whole`)

@@ -84,7 +84,9 @@ export function operandPrefetchOf(at: Place, s: LoopStmt, before: readonly LetSt
   const each =
     copied.reduce((n, c) => n + 2 * c.tile.length, 0) +
     ahead.reduce((n, p) => n + threadBytes(p.loads) * p.layout.threads, 0)
-  const once = ahead.reduce((n, p) => n + (p.asFragments === true ? 0 : tileBytes(p.let)), at.shared.tileBytes)
+  const [product, ...others] = new Set(stages.flatMap((l) => part.productOn(l.id) ?? []))
+  const split = product?.split === true && product.groups !== undefined ? 2 * splitTiles(product).length : 0
+  const once = ahead.reduce((n, p) => n + (p.asFragments === true ? 0 : tileBytes(p.let)), at.shared.tileBytes + split)
   const room =
     Math.floor((setting.machine.maxSharedBytes + reservedBytes) / setting.together) - reservedBytes - besideTiles
   const fits = (slots: number): boolean => once + slots * each <= room
@@ -97,7 +99,6 @@ export function operandPrefetchOf(at: Place, s: LoopStmt, before: readonly LetSt
   for (const c of copied) at.shared.share(tileArray(c.tile, slots))
   if (meetsHalfway) at.shared.slots('u64', 1, '_halfway')
   for (const a of ahead) for (const x of a.loads) at.shared.share(copiesArray(x, a.layout, slots))
-  const [product, ...others] = new Set(stages.flatMap((l) => part.productOn(l.id) ?? []))
   const during = product?.groups !== undefined && others.length === 0 ? product.dot : undefined
   const early = slots === blocks ? blocks : slots - (meetsHalfway ? 2 : 1)
   const inGroups = product?.groups !== undefined && product.split !== true

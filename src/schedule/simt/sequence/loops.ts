@@ -30,7 +30,6 @@ export function planLoop(at: Place, loop: LoopStmt, before: readonly LetStmt[], 
   for (const bound of [loop.from, loop.to]) if (bound !== undefined) at.shared.slots(type, 1, '_bound')
   const operands = isSingle ? undefined : operandPrefetchOf(at, loop, before)
   const prefetch = isSingle || operands !== undefined || before.length > 0 ? undefined : prefetchOf(at, loop, range)
-  const totals = isSingle ? [] : carriedTotalsOf(at, loop)
   const shares = loop.carries.filter((c) => part.products.get(c.next)?.warpsOfDepth !== undefined)
   for (const c of shares)
     at.shared.slots(registerType(c.dtype), at.registers(part.axesOf(c.param)) * at.layout.threads, '_depth')
@@ -51,6 +50,8 @@ export function planLoop(at: Place, loop: LoopStmt, before: readonly LetStmt[], 
     operands === undefined && [...allStmts(loop.body)].some((t) => t.kind === 'let' && t.op.kind === 'stage')
   const exports = new Set(loop.carries.map((c) => c.next))
   const planned = planItems(inner, itemsOf(part.inMain([...before, ...loop.body])), exports)
+  // Behind the body, whose tiles come first.
+  const totals = isSingle ? [] : carriedTotalsOf(at, loop)
   const body = operands?.meetsHalfway === true ? withHalfway(part, planned) : planned
   for (const c of loop.carries) at.holds(c.result, 'registers')
   return { kind: 'loop', loop, isSingle, isWhole, meets, operands, prefetch, totals, shares, body }

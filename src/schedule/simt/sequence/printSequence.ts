@@ -136,9 +136,11 @@ function printExchange({ inBlock, amongBlocks, folds }: ExchangePlan, ended: rea
   const lanes = folds.filter((f) => f.lanes.length > 0)
   const steps = [
     lanes.length === 0 ? '' : `${ids(lanes.map((f) => f.let))} among lanes`,
-    ...inBlock.map(
-      (b) => `${ids(b.folds.map((f) => f.let))} through shared memory (${2 ** (b.folds[0]?.warps.length ?? 0)} parts)`,
-    ),
+    ...inBlock.map((b) => {
+      const parts = 2 ** (b.folds[0]?.warps.length ?? 0)
+      const turns = b.halvings === 0 ? '' : `, ${parts / 2 ** b.halvings} at a time`
+      return `${ids(b.folds.map((f) => f.let))} through shared memory (${parts} parts${turns})`
+    }),
     amongBlocks.length === 0 ? '' : `${ids(amongBlocks.map((f) => f.let))} among blocks of the cluster`,
   ].filter((s) => s !== '')
   return [
