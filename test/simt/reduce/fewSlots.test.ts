@@ -1,4 +1,4 @@
-/** What a block of threads shares has room in its memory, whatever stands beside a product: totals come behind tiles, slots of exchanges are used by turns. */
+/** What a block of threads shares has room in its memory, whatever stands beside a product: totals come behind tiles, slots of exchanges are used in rounds. */
 import { describe, expect, test } from 'vitest'
 import { candidateSources } from '../../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../../src/compile/index.ts'
@@ -39,6 +39,23 @@ test('chains whose shared axis is no multiple of a slice, in 16 KB', () => {
   }
 })
 
+test('pooling behind a convolution, whose windows several threads share, in 16 KB', () => {
+  const target = webgpuTarget()
+  for (const [channels, size] of [
+    [256, 56],
+    [64, 112],
+    [40, 30],
+  ] as const) {
+    const graph = trace(
+      [{ shape: [4, channels, size, size] }, { shape: [channels, channels, 3, 3] }, { shape: [channels, 1, 1] }],
+      (p) => c.maxPool(c.relu(c.add(c.conv(at(p, 0), at(p, 1), { padding: 1 }), at(p, 2))), [2, 2]),
+    )
+    const { program } = compileGraph(graph, { mode: 'fast', target })
+    for (const k of kernelsOf(program))
+      for (const { source } of candidateSources(k, target.simt)) expect(source.source).toContain(k.name)
+  }
+})
+
 const rows: readonly (readonly [string, (y: Node) => Node, number, number, number])[] = [
   ['softmax', (y) => c.softmax(y, -1), 200, 8, 100],
   ['softmax of two kinds of folds', (y) => c.softmax(y, -1), 1000, 16, 1000],
@@ -53,13 +70,13 @@ describe.each(rows)('%s of a product, on a device of 8 KB', (_, fold, m, k, n) =
   )
   const { program } = compileGraph(graph, { mode: 'fast', target, verify: true })
 
-  test('threads hand over their parts by turns', () => {
-    const turns = kernelsOf(program).flatMap((kernel) =>
+  test('threads exchange a part of their registers at a time', () => {
+    const rounds = kernelsOf(program).flatMap((kernel) =>
       scheduleThreads(kernel, target.simt).schedule.parts.flatMap((p) =>
-        p.body.entries.flatMap((e) => (e.kind === 'close' ? e.exchange.inBlock.map((b) => b.halvings) : [])),
+        p.body.entries.flatMap((e) => (e.kind === 'close' ? e.exchange.inBlock.map((b) => b.rounds) : [])),
       ),
     )
-    expect(Math.max(...turns)).toBeGreaterThan(0)
+    expect(Math.max(...rounds)).toBeGreaterThan(1)
   })
 
   test('results', { timeout: 60_000 }, async (context) => {

@@ -7,7 +7,7 @@
 import { invariant } from '../../../diagnostics/errors.ts'
 import type { ExchangePlan, FoldExchange } from '../../../schedule/simt/fold/exchange.ts'
 import { mostRead } from '../../../schedule/simt/fold/folds.ts'
-import { add, type Block, bin, type Ex, eq, int, mul, when } from '../ir/ir.ts'
+import { add, and, type Block, bin, type Ex, int, mul, sub, when, yes } from '../ir/ir.ts'
 import { digitOf, type Scope } from '../nest/scope.ts'
 import { fromKeys, keysOf } from './accumulator.ts'
 import { exchangeInCluster } from './exchangeInCluster.ts'
@@ -38,53 +38,56 @@ export function exchange(scope: Scope, accs: readonly Accumulator[], plan: Excha
     folds.flatMap((f) => spread.filter((s) => s.let.id === f.let.id))
   for (const { acc, lanes } of spread)
     eachRegister(scope, acc, out, (_, held, body) => butterfly(scope, acc, held, lanes, body))
-  for (const { folds, ...turns } of plan.inBlock) exchangeInBlock(scope, found(folds), turns, out)
+  for (const { folds, slots, rounds } of plan.inBlock)
+    for (let round = 0; round < rounds; round++) exchangeInBlock(scope, found(folds), slots, { round, rounds }, out)
   const far = found(plan.amongBlocks)
   if (far.length > 0) exchangeInCluster(scope, far, Math.log2(scope.layout.threads / scope.unit.cluster), out)
   out.push(...back)
 }
 
-type Turns = Omit<ExchangePlan['inBlock'][number], 'folds'>
+/** One of the rounds in which registers are exchanged, as many at a time as there are slots for. */
+interface Round {
+  readonly round: number
+  readonly rounds: number
+}
 
-function exchangeInBlock(scope: Scope, folds: readonly Spread[], turns: Turns, out: Block): void {
-  const slotsFor = allotter(scope, turns.slots)
+function exchangeInBlock(
+  scope: Scope,
+  folds: readonly Spread[],
+  which: string,
+  { round, rounds }: Round,
+  out: Block,
+): void {
+  const slotsFor = allotter(scope, which)
   // A slot for each thread but for the lanes that agree now; the digits of warps stand at the end.
   const all = folds.map((s) => {
-    const [groups, members] = [2 ** s.rest.length, 2 ** (s.warps.length - turns.halvings)]
-    const slots = slotsFor(s.acc, groups * members * s.acc.values.length)
+    const [groups, members] = [2 ** s.rest.length, 2 ** s.warps.length]
+    const atOnce = Math.ceil(s.acc.values.length / rounds)
+    const first = round * atOnce
+    const slots = slotsFor(s.acc, groups * members * atOnce)
     const place = (i: Ex, m: Ex): PartialResult =>
-      slot(slots, add(mul(add(mul(i, int(groups)), digitOf(s.rest)), int(members)), m))
-    return { ...s, place, members, member: digitOf(s.warps) }
+      slot(slots, add(mul(add(mul(sub(i, int(first)), int(groups)), digitOf(s.rest)), int(members)), m))
+    const isNow = (i: Ex): Ex => (rounds === 1 ? yes : and(bin('<=', int(first), i), bin('<', i, int(first + atOnce))))
+    const each = (emit: (i: Ex, held: PartialResult, body: Block) => void): void =>
+      eachRegister(scope, s.acc, out, (i, held, body) => {
+        const taken: Block = []
+        emit(i, held, taken)
+        body.push(...when(isNow(i), taken))
+      })
+    return { ...s, place, each, member: digitOf(s.warps) }
   })
-  // Where slots are fewer than members, those beyond hand theirs over by turns.
-  for (let turn = 2 ** turns.halvings - 1; turn > 0; turn--) {
-    for (const { acc, lanes, place, members, member } of all)
-      eachRegister(scope, acc, out, (i, held, body) => {
-        const taken: Block = []
-        assign(place(i, bin('&', member, int(members - 1))), held, taken)
-        onOneLane(lanes, when(eq(bin('/', member, int(members)), int(turn)), taken), body)
-      })
-    out.push({ k: 'barrier' })
-    for (const { acc, place, members, member } of all)
-      eachRegister(scope, acc, out, (i, held, body) => {
-        const taken: Block = []
-        mergeInto(acc, held, place(i, member), scope, taken)
-        body.push(...when(bin('<', member, int(members)), taken))
-      })
-    out.push({ k: 'barrier', reuse: true })
-  }
-  for (const { acc, lanes, place, members, member } of all)
-    eachRegister(scope, acc, out, (i, held, body) => {
+  for (const { lanes, place, member, each } of all)
+    each((i, held, body) => {
       const taken: Block = []
       assign(place(i, member), held, taken)
-      onOneLane(lanes, turns.halvings === 0 ? taken : when(bin('<', member, int(members)), taken), body)
+      onOneLane(lanes, taken, body)
     })
   out.push({ k: 'barrier' })
-  for (let left = Math.max(...all.map((s) => s.warps.length)) - turns.halvings; left > mostRead; left--) {
+  for (let left = Math.max(...all.map((s) => s.warps.length)); left > mostRead; left--) {
     const half = 2 ** (left - 1)
-    for (const { acc, lanes, members, place, member } of all) {
-      if (members < 2 * half) continue
-      eachRegister(scope, acc, out, (i, _, body) => {
+    for (const { acc, lanes, warps, place, member, each } of all) {
+      if (warps.length < left) continue
+      each((i, _, body) => {
         const taken: Block = []
         mergeInto(acc, place(i, member), place(i, add(member, int(half))), scope, taken)
         onOneLane(lanes, when(bin('<', member, int(half)), taken), body)
@@ -92,9 +95,9 @@ function exchangeInBlock(scope: Scope, folds: readonly Spread[], turns: Turns, o
     }
     out.push({ k: 'barrier' })
   }
-  for (const { acc, members, place } of all)
-    eachRegister(scope, acc, out, (i, held, body) => {
-      for (let m = 0; m < Math.min(members, 2 ** mostRead); m++)
+  for (const { acc, warps, place, each } of all)
+    each((i, held, body) => {
+      for (let m = 0; m < 2 ** Math.min(warps.length, mostRead); m++)
         if (m === 0) assign(held, place(i, int(m)), body)
         else mergeInto(acc, held, place(i, int(m)), scope, body)
     })

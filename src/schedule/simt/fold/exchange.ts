@@ -31,8 +31,8 @@ export interface ExchangePlan {
   readonly inBlock: readonly {
     readonly folds: readonly FoldExchange[]
     readonly slots: '' | '_other'
-    /** How often the slots of one fold are halved, so that they fit: its members hand over what they have by turns. */
-    readonly halvings: number
+    /** Rounds in which threads exchange what they have, as many registers at a time as there are slots for. */
+    readonly rounds: number
   }[]
   /** Those that exchange among blocks. */
   readonly amongBlocks: readonly FoldExchange[]
@@ -100,13 +100,11 @@ export function exchangePlanOf(at: Place, folds: readonly LetStmt[]): ExchangePl
   const amongBlocks = all.filter((s) => s.blocks.length > 0)
   const inBlock = batches(at, near).map((batch) => {
     const slots = roomOf(at, batch) <= mostTwice && shared.turns++ % 2 === 1 ? '_other' : ''
-    const members = Math.min(...batch.map((f) => f.warps.length))
-    const tooMany = Math.ceil(Math.log2(roomOf(at, batch) / Math.max(1, slotsRoom(at))))
-    const halvings = batch.length > 1 ? 0 : Math.max(0, Math.min(tooMany, members - 1))
+    const rounds = roundsOf(at, batch)
     const slotsOf = (f: FoldExchange, { registers }: Kinds): number =>
-      registers * 2 ** (f.rest.length + f.warps.length - halvings)
+      Math.ceil(registers / rounds) * 2 ** (f.rest.length + f.warps.length)
     takeSlots(at, shared, slots, batch, slotsOf)
-    return { folds: batch, slots, halvings } as const
+    return { folds: batch, slots, rounds } as const
   })
   if (amongBlocks.length > 0) takeLandings(at, shared, amongBlocks)
   return { folds: all, inBlock, amongBlocks }
@@ -135,6 +133,15 @@ function slotsRoom(at: Place): number {
     if (position !== undefined) types.add(`at ${position}`)
   }
   return (at.setting.machine.maxSharedBytes - at.shared.tileBytes) / Math.max(1, types.size)
+}
+
+/** Rounds in which folds exchange: one, but for a single fold whose slots have no room at once. */
+function roundsOf(at: Place, [fold, ...others]: readonly FoldExchange[]): number {
+  if (fold === undefined || others.length > 0) return 1
+  const { registers } = kindsOf(at, fold)
+  const room = Math.max(1, slotsRoom(at))
+  const atOnce = Math.max(1, Math.floor((registers * room) / roomOf(at, [fold])))
+  return Math.ceil(registers / atOnce)
 }
 
 /** Folds that exchange together: all of them, where there is room for their slots at once. */

@@ -138,8 +138,8 @@ function printExchange({ inBlock, amongBlocks, folds }: ExchangePlan, ended: rea
     lanes.length === 0 ? '' : `${ids(lanes.map((f) => f.let))} among lanes`,
     ...inBlock.map((b) => {
       const parts = 2 ** (b.folds[0]?.warps.length ?? 0)
-      const turns = b.halvings === 0 ? '' : `, ${parts / 2 ** b.halvings} at a time`
-      return `${ids(b.folds.map((f) => f.let))} through shared memory (${parts} parts${turns})`
+      const rounds = b.rounds === 1 ? '' : ` in ${b.rounds} rounds`
+      return `${ids(b.folds.map((f) => f.let))} through shared memory (${parts} parts)${rounds}`
     }),
     amongBlocks.length === 0 ? '' : `${ids(amongBlocks.map((f) => f.let))} among blocks of the cluster`,
   ].filter((s) => s !== '')
