@@ -111,7 +111,7 @@ function combine(exprs: readonly Expr[], coefs: readonly number[]): Expr {
     for (const t of e.terms) {
       const { atom } = t
       if (atom.kind === 'mod') return exprs.reduce((sum, x, j) => add(sum, mul(x, coefs[j] ?? 0)), zero)
-      const key = atomKey(atom)
+      const key = atom.kind === 'axis' ? atom.name : atomKey(atom)
       const coef = t.coef * by
       let at = keys.length
       while (at > 0 && key < (keys[at - 1] ?? '')) at--

@@ -63,7 +63,7 @@ export function make(terms: readonly Term[], offset: number): Expr {
   let key = ''
   let hasValues = false
   for (const { atom, coef } of terms) {
-    const own = atomKey(atom)
+    const own = atom.kind === 'axis' ? atom.name : atomKey(atom)
     const text = coef === 1 ? own : `${coef}*${own}`
     key = key === '' ? text : `${key}+${text}`
     if (atom.kind !== 'axis' && (atom.kind === 'value' || atom.of.hasValues !== false)) hasValues = true

@@ -32,6 +32,12 @@ export function keepingViews<T>(body: () => T): T {
 /** Whether views that take everything are nodes of their own. */
 export const keepsViews = (): boolean => keeping.value
 
+function keyOf(op: OpName, inputs: readonly Node[]): string {
+  let key = `${op}(`
+  for (let i = 0; i < inputs.length; i++) key += `${inputs[i]?.id},`
+  return `${key})`
+}
+
 /** Makes (or finds) a node. Throws UserError on inputs the op is not defined on, E_OVERFLOW for a shape beyond 2^53 elements. */
 export function makeNode<O extends OpName>(op: O, inputs: readonly Node[], attrs: AttrsByOp[O]): NodeOf<O> {
   const def = opTable[op] as unknown as OpDef<O>
@@ -39,7 +45,7 @@ export function makeNode<O extends OpName>(op: O, inputs: readonly Node[], attrs
   if (inputs.length < least || (typeof def.arity === 'number' && inputs.length !== least))
     throw new UserError('E_ARGUMENT', `${op} takes ${least} inputs, not ${inputs.length}`)
   const context = def.boundary === 'effect' ? undefined : current.value
-  const key = context !== undefined ? `${op}(${inputs.map((x) => x.id).join()})${def.key(attrs)}` : ''
+  const key = context !== undefined ? keyOf(op, inputs) + def.key(attrs) : ''
   const have = context?.table.get(key)
   if (have !== undefined) return have as NodeOf<O>
   const { shape, dtype } = def.infer(inputs, attrs)

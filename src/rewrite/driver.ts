@@ -75,7 +75,7 @@ function findReads(graph: Graph): Map<Node, Set<number>> {
 const fuelPerNode = 200
 
 /** What rules may ask of a pass, and how often they did. */
-type PassContext = RewriteContext & { readonly asked: number }
+type PassContext = RewriteContext & { asked: number }
 
 /**
  * Copies that a pass made because an operand changed, and of which node. As many read the copy as read that node; without this a rule that asks would fire
@@ -219,26 +219,23 @@ function rewriteOne(run: Run, graph: Graph): Graph {
       let uses: ReadonlyMap<Node, number> | undefined
       let reads: ReadonlyMap<Node, ReadonlySet<number>> | undefined
       const copies: Copies = new Map()
-      let asked = 0
       const context: PassContext = {
+        asked: 0,
         mode: run.options.mode,
         fold: run.options.fold,
         generic: run.options.generic,
         hasOneUse: (n) => {
-          asked++
+          context.asked++
           uses ??= countUses(before)
           const of = uses.has(n) ? n : copies.get(n)
           return of !== undefined && uses.get(of) === 1
         },
         resultsRead: (region) => {
-          asked++
+          context.asked++
           reads ??= findReads(before)
           return reads.get(region)
         },
         inside,
-        get asked() {
-          return asked
-        },
       }
       const next = new Pass(run.rules, context, run.counts, fuel, settled, copies).run(current)
       if (sameNodes(next.outputs, current.outputs) && sameNodes(next.effects, current.effects)) return next

@@ -130,6 +130,12 @@ const leavesOf = ([, ...args]: PatternRule['from']): (string | number | boolean)
   return leaves
 }
 
+/** Whether a node reads a result of an op. */
+function reads({ inputs }: Node, op: OpName): boolean {
+  for (const x of inputs) if (x.op === op) return true
+  return false
+}
+
 /** A rule from a pattern and what stands in its place. */
 export function patternRule(spec: PatternRuleSpec): PatternRule {
   const { name, kind, on, dtypes, from, to, when } = spec
@@ -148,7 +154,7 @@ export function patternRule(spec: PatternRuleSpec): PatternRule {
     dtypes,
     when,
     apply: (node, { generic }) => {
-      for (const op of needed) if (!node.inputs.some((x) => x.op === op)) return undefined
+      for (const op of needed) if (!reads(node, op)) return undefined
       const dtype = operandDType(node)
       if (!on.includes(dtypeClass(dtype)) || dtypes?.includes(dtype) === false) return undefined
       const varies = (v: Scalar): boolean => generic?.numbers.has(Number(v)) === true

@@ -71,16 +71,15 @@ export function checkDType(d: DType): DTypeInfo {
 
 /** The same by a look alone where the name is one: it is asked everywhere, and often. */
 const known = new Map<DType, DTypeInfo>(allDTypes.map((d) => [d, info[d]]))
-const infoOf = (d: DType): DTypeInfo => known.get(d) ?? checkDType(d)
 
-export const dtypeClass = (d: DType): DTypeClass => infoOf(d).class
-export const dtypeBytes = (d: DType): number => infoOf(d).bytes
-export const dtypeBits = (d: DType): number => infoOf(d).bits
+export const dtypeClass = (d: DType): DTypeClass => (known.get(d) ?? checkDType(d)).class
+export const dtypeBytes = (d: DType): number => (known.get(d) ?? checkDType(d)).bytes
+export const dtypeBits = (d: DType): number => (known.get(d) ?? checkDType(d)).bits
 /** Whether a dtype is a float of 16 bits. */
 export const isHalf = (d: DType): d is 'f16' | 'bf16' => d === 'f16' || d === 'bf16'
 
-export const isFloat = (d: DType): d is FloatDType => infoOf(d).class === 'float'
-export const isInteger = (d: DType): boolean => infoOf(d).class === 'signed' || infoOf(d).class === 'unsigned'
+export const isFloat = (d: DType): d is FloatDType => dtypeClass(d) === 'float'
+export const isInteger = (d: DType): boolean => dtypeClass(d) === 'signed' || dtypeClass(d) === 'unsigned'
 /** 64-bit integers: host values are bigint. */
 export const isWide = (d: DType): boolean => d === 'i64' || d === 'u64'
 

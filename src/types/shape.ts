@@ -52,7 +52,11 @@ export function extentsOf(shape: Shape, ...rest: readonly unknown[]): number[] {
 
 export const showShape = (shape: Shape): string => `[${Array.from(shape, shown).join(', ')}]`
 
-export const sameShape = (a: Shape, b: Shape): boolean => a.length === b.length && a.every((d, i) => d === b[i])
+export function sameShape(a: Shape, b: Shape): boolean {
+  if (a.length !== b.length) return false
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false
+  return true
+}
 
 /** Row-major strides in elements. */
 export function rowMajorStrides(shape: Shape): number[] {

@@ -33,7 +33,8 @@ export function loopConstants(fn: VectorFunction): ReadonlyMap<string, Constant>
       return
     }
     if (e.kind === 'let') statements(e.body, true)
-    for (const x of operandsOf(e)) expression(x)
+    // Most are registers.
+    for (const x of operandsOf(e)) if (x.kind !== 'register') expression(x)
   }
   const statements = (list: readonly Statement[], isInLoop: boolean): void => {
     for (const s of list) {

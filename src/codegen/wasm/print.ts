@@ -66,6 +66,7 @@ class Printer {
     this.locals = fn.params.map((_, i) => f.param(i))
   }
 
+  /** The local of a register that may have none yet. */
   private local(r: Register): Local {
     const have = this.locals[r.index]
     if (have !== undefined) return have
@@ -108,7 +109,7 @@ class Printer {
       case 'assign':
         if (s.value.kind === 'undefined') return
         this.push(s.value)
-        f.set(this.local(s.register))
+        f.set(this.locals[s.register.index] ?? this.local(s.register))
         return
       case 'store':
         this.push(s.address)
@@ -208,7 +209,7 @@ class Printer {
     const { f } = this
     switch (e.kind) {
       case 'register':
-        f.get(this.local(e))
+        f.get(this.locals[e.index] ?? this.local(e))
         return
       case 'const': {
         const local = e.type.bank === 'vector' ? this.kept.get(constantKey(e)) : undefined

@@ -113,9 +113,7 @@ export class GroupGraph {
   /** Whether `to` can be reached from `from` through at least one group in between. */
   hasIndirectPath(from: number, to: number): boolean {
     const ranks = this.ranked()
-    const rank = (id: number): number => ranks.get(id) ?? 0
-    const most = rank(to)
-    if (rank(from) >= most) return false
+    if ((ranks.get(from) ?? 0) >= (ranks.get(to) ?? 0)) return false
     let entered = false
     for (const p of this.predecessors(to)) entered ||= p !== from
     if (!entered) return false
@@ -124,7 +122,7 @@ export class GroupGraph {
     this.goal = to
     const next = (id: number): ReadonlySet<number> => (back ? this.predecessors(id) : this.successors(id))
     const [root, other] = back ? [to, from] : [from, to]
-    const far = (id: number): number => (back ? -rank(id) : rank(id))
+    const far = (id: number): number => (back ? -1 : 1) * (ranks.get(id) ?? 0)
     let search = back ? this.behind : this.ahead
     if (search?.root !== root) {
       const waiting = new Heap<number>((p, q) => far(p) - far(q))

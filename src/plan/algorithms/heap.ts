@@ -32,6 +32,7 @@ export class Heap<T> {
     const top = items[0]
     const last = items.pop()
     if (last === undefined || items.length === 0) return top
+    // What was last mostly ends near the leaves again: the lesser child moves up down to them, then it rises to its place. Half as many are compared.
     let i = 0
     for (;;) {
       const left = 2 * i + 1
@@ -39,11 +40,15 @@ export class Heap<T> {
       if (a === undefined) break
       const b = items[left + 1]
       const isRight = b !== undefined && compare(b, a) < 0
-      const child = isRight ? left + 1 : left
-      const value = isRight ? b : a
-      if (compare(value, last) >= 0) break
-      items[i] = value
-      i = child
+      items[i] = isRight ? b : a
+      i = isRight ? left + 1 : left
+    }
+    while (i > 0) {
+      const up = (i - 1) >> 1
+      const above = items[up] ?? last
+      if (compare(above, last) <= 0) break
+      items[i] = above
+      i = up
     }
     items[i] = last
     return top

@@ -41,7 +41,7 @@ export class Forms {
         const seen = numbers.get(n)
         if (seen !== undefined && seen !== waiting) continue
         const { inputs } = n
-        const known = this.knownOf(n)
+        const known = this.known.get(n) ?? this.know(n)
         const isComputed = seen === waiting || known.free || members.has(n)
         if (isComputed && seen === undefined && inputs.length > 0) {
           numbers.set(n, waiting)
@@ -65,9 +65,7 @@ export class Forms {
     return { key: `${key}>${roots.map((n) => numbers.get(n)).join()}`, nodes }
   }
 
-  private knownOf(n: Node): Known {
-    const have = this.known.get(n)
-    if (have !== undefined) return have
+  private know(n: Node): Known {
     const made: Known = { free: isFree(n), computed: undefined, read: undefined }
     this.known.set(n, made)
     return made

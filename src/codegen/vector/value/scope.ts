@@ -109,22 +109,20 @@ export class Scope {
 
   /** A register computed once in a frame. */
   keep(depth: number, key: string, emit: () => Reg): Reg {
-    let r: Reg | undefined
-    this.at(depth, () => {
-      r = emit()
-    })
-    invariant(r !== undefined, 'nothing was emitted')
-    this.frame(depth).regs.set(key, r)
+    const { block, regs } = this.frame(depth)
+    const r = this.f.into(block, emit)
+    regs.set(key, r)
     return r
   }
 
   /** An index computed once in a frame. */
   once(depth: number, key: string, value: () => Value): Register {
-    const found = this.frame(depth).memo.get(key)
+    const { block, memo } = this.frame(depth)
+    const found = memo.get(key)
     if (found !== undefined) return found
     // The register comes from the frame's own pool: see `Builder.into`.
-    const made = this.at(depth, () => this.f.keep(value()))
-    this.frame(depth).memo.set(key, made)
+    const made = this.f.into(block, () => this.f.keep(value()))
+    memo.set(key, made)
     return made
   }
 
