@@ -1,9 +1,9 @@
 /** The sources, compiled without checks: what scripts run that need the compiler of a checkout, but no build of it. */
-import { spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { emit, optionsIn } from './emit.mjs'
 
-/** Compiles `src`, `types` and `test/replay` of a checkout; the folder of the result, in which they lie as there. Whoever asks removes it. */
+/** Compiles `src`, `types` and `test/replay` of a checkout as `dist` is; the folder of the result, in which they lie as there. Whoever asks removes it. */
 export function emitted(root) {
   const out = join(root, 'node_modules', '.cache', `emitted-${process.pid}`)
   mkdirSync(out, { recursive: true })
@@ -16,9 +16,8 @@ export function emitted(root) {
       include: ['types', 'src', 'test/replay'].map((folder) => join(root, folder)),
     }),
   )
-  const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc')
-  const made = spawnSync(process.execPath, [tsc, '-p', project], { cwd: root, encoding: 'utf8' })
-  if (made.status !== 0) throw new Error(made.stdout + made.stderr)
+  const { messages } = emit(root, optionsIn(project))
+  if (messages !== '') throw new Error(messages)
   writeFileSync(join(out, 'package.json'), readFileSync(join(root, 'package.json')))
   return out
 }
