@@ -14,4 +14,5 @@ export const scheduled = (text: string, machine = wasmTarget): [ScheduledPart, R
 }
 
 /** The schedule printed. */
-export const linesOf = (text: string): string => printLoopSchedule('k', [scheduled(text)[0]]).join('\n')
+export const linesOf = (text: string, machine = wasmTarget): string =>
+  printLoopSchedule('k', [scheduled(text, machine)[0]]).join('\n')

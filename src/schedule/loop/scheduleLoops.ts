@@ -9,6 +9,7 @@ import { storeOperands } from '../../kernel/walk.ts'
 import { placesOf } from '../../scalar/summation.ts'
 import { nearBytes } from '../../target/loops.ts'
 import type { DType } from '../../types/dtype.ts'
+import { doubledWindows } from './doubledWindows.ts'
 import { joinedAxes } from './ir/joined.ts'
 import { operandLayout, type Product } from './ir/product.ts'
 import type {
@@ -59,7 +60,9 @@ import { inlineOperands, type KernelFacts, Places } from './tiles/places.ts'
 
 /** The schedule of a part on one core. */
 export function scheduleLoops(declared: KernelPart, facts: KernelFacts): LoopSchedule {
-  const first = schedulePart(movedHalves(joinPairs(declared, facts.params), facts.params), facts)
+  const whole = schedulePart(movedHalves(joinPairs(declared, facts.params), facts.params), facts)
+  const doubled = doubledWindows(whole, facts)
+  const first = doubled === undefined ? whole : schedulePart(doubled, facts)
   const slid = slideSums(first, facts.strict)
   const part = slid?.part ?? first.part
   const isSlid = (nest: NestSchedule): boolean => foldsOf(nest).some((f) => slid?.slides.has(f.id))

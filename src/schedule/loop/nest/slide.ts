@@ -6,7 +6,6 @@
 import * as ix from '../../../affine/expr.ts'
 import { always, type Bound, conjoin } from '../../../affine/predicate.ts'
 import type { KernelPart, LetStmt, Stmt, ValueId } from '../../../kernel/ir.ts'
-import { expressionsOf } from '../../../kernel/walk.ts'
 import { fastChunkOf, strictChunk } from '../../../scalar/summation.ts'
 import { loopsApart } from '../ir/joined.ts'
 import {
@@ -19,6 +18,7 @@ import {
 } from '../ir/schedule.ts'
 import type { Fold } from '../ir/steps.ts'
 import type { Axes } from '../ir/tile.ts'
+import { type Motion, motionOf } from './motion.ts'
 import { Terms } from './terms.ts'
 import { isPlainSum } from './writeOut.ts'
 
@@ -75,13 +75,6 @@ export const loopsOfSlide = ({
   cut: undefined,
 })
 
-/** How operands move: a step along the axis is as far as `stride` taps, or a tap as far as `apart` steps (one of them is 1); which of them do. */
-interface Motion {
-  readonly stride: number
-  readonly apart: number
-  readonly moving: ReadonlySet<number>
-}
-
 /** How a nest's sum may slide. */
 class Sliding {
   private readonly nest: NestSchedule
@@ -123,7 +116,7 @@ class Sliding {
 
   private alongTaps(fold: Fold, axis: string, taps: string): Omit<Slide, 'lanes' | 'order' | 'overlaps'> | undefined {
     const { counts, extent, open } = this.axes.view(axis)
-    const motion = open === undefined && counts !== undefined ? this.motionOf(fold, axis, taps) : undefined
+    const motion = open === undefined && counts !== undefined ? motionOf(this.terms, fold, axis, taps) : undefined
     if (motion === undefined || counts === undefined) return undefined
     const { stride, apart } = motion
     const length = this.axes.view(taps).extent
@@ -182,36 +175,6 @@ class Sliding {
     let name = wanted
     while (this.axes.views.has(name)) name += '_'
     return name
-  }
-
-  /** The motion of a fold's operands, where all of each moves alike along an axis and over taps. */
-  private motionOf(fold: Fold, axis: string, taps: string): Motion | undefined {
-    const along = [axis, ...fold.axes]
-    const moving = new Set<number>()
-    const note = (l: LetStmt, arg: number): boolean => {
-      if (l.axes.includes(axis)) moving.add(arg)
-      return true
-    }
-    if (!this.terms.isInline(fold, along, new Set(), note)) return undefined
-    let first: readonly [number, number] | undefined
-    const isAlike = (l: LetStmt, arg: number): boolean =>
-      !moving.has(arg) ||
-      expressionsOf(l.op).every((e) => {
-        const [steps, ofTaps] = [ix.stridesOf(e, axis), ix.stridesOf(e, taps)]
-        if (steps === undefined || ofTaps === undefined) return false
-        // Along rows whose length a launch says, both are multiples of it.
-        return [...new Set([...steps.keys(), ...ofTaps.keys()])].every((by) => {
-          const [step, tap] = [steps.get(by) ?? 0, ofTaps.get(by) ?? 0]
-          if (step === 0 && tap === 0) return true
-          first ??= [step, tap]
-          return step * first[1] === tap * first[0]
-        })
-      })
-    if (!this.terms.isInline(fold, along, new Set(), isAlike) || first === undefined) return undefined
-    const [step, tap] = first
-    if (step * tap <= 0) return undefined
-    if (step % tap === 0) return { stride: step / tap, apart: 1, moving }
-    return tap % step === 0 ? { stride: 1, apart: tap / step, moving } : undefined
   }
 }
 
