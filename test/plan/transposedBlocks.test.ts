@@ -72,9 +72,20 @@ describe('short axes side by side', () => {
       [3, 25, 128],
     ],
     [
-      [5001, 7, 9, 4],
+      [20001, 7, 9, 4],
       [3, 2, 1, 0],
       [4, 9, 1, 128],
+    ],
+    // Lines of 5001 rows stay where the next index finds them, unless those rows are taken whole.
+    [
+      [5001, 7, 9, 4],
+      [3, 2, 1, 0],
+      [4, 1, 1, 128],
+    ],
+    [
+      [200, 70, 90, 4],
+      [3, 2, 1, 0],
+      [4, 18, 1, 200],
     ],
     // What is stored runs over two of them.
     [

@@ -1,6 +1,7 @@
 /** Grids over parallel axes: blocks of about so many points, contiguous ones first. */
 import * as ix from '../../affine/expr.ts'
 import type { GridAxis } from '../../kernel/ir.ts'
+import { cacheLine } from '../../target/loops.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import { byStoreStride, lineElements } from './gridAxes.ts'
@@ -52,8 +53,11 @@ export function parallelGrid(
       programs *= Math.ceil(extent(a) / (blocks.get(a) ?? 1))
     }
     const stored = positionOfLargestStore(body)
+    // Of a stored axis that is cut, a line for each index: where those stay in the core's own memory, what lies beside them is there when it is asked for.
+    const isHeld =
+      loops !== undefined && (blocks.get(first) ?? 1) < extent(first) && 2 * cacheLine * extent(first) <= loops.own
     if (across !== undefined && stored !== undefined && loops !== undefined)
-      for (const position of [across.position, stored])
+      for (const position of isHeld ? [stored] : [across.position, stored])
         lengthenRun(position, { extents: roles.extents, parallel: inner, blocks, side, fewest })
   } else if (first !== undefined && rows > 1 && sharesRows(body, roles, inner, points, rows)) {
     blocks.set(first, points / rows)
