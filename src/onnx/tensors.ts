@@ -35,10 +35,10 @@ const dtypes: Readonly<Record<number, DType>> = {
   [tensorType.BFLOAT16]: 'bf16',
 }
 
+const typeNames = new Map(Object.entries(tensorType).map(([name, type]) => [type as number, name]))
+
 /** The schema's name of an element type. */
-export function elementTypeName(type: number): string {
-  return Object.entries(tensorType).find(([, v]) => v === type)?.[0] ?? `element type ${type}`
-}
+export const elementTypeName = (type: number): string => typeNames.get(type) ?? `element type ${type}`
 
 /** The dtype of an ONNX element type, undefined for those Sinter has no dtype for (strings, complex, 8-bit floats, 4-bit). */
 export const dtypeOfElement = (type: number): DType | undefined => dtypes[type]

@@ -62,7 +62,9 @@ export class GroupGraph {
       const stack = [root]
       for (let n = stack.pop(); n !== undefined; n = stack.pop())
         for (const s of next(n))
-          if (!seen.has(s) && rank(s) > least && rank(s) < most) {
+          if (!seen.has(s)) {
+            const at = ranks.get(s) ?? 0
+            if (at <= least || at >= most) continue
             seen.add(s)
             stack.push(s)
           }
@@ -155,13 +157,12 @@ export class GroupGraph {
   /** Whether a path leads from one of some groups through at least one other to one of them: as one they would be on a cycle. */
   leads(among: ReadonlySet<number>): boolean {
     const ranks = this.ranked()
-    const rank = (id: number): number => ranks.get(id) ?? 0
     let most = -1
-    for (const id of among) most = Math.max(most, rank(id))
+    for (const id of among) most = Math.max(most, ranks.get(id) ?? 0)
     const seen = new Set<number>()
     const stack: number[] = []
     const enter = (id: number): void => {
-      if (rank(id) >= most || among.has(id) || seen.has(id)) return
+      if ((ranks.get(id) ?? 0) >= most || among.has(id) || seen.has(id)) return
       seen.add(id)
       stack.push(id)
     }

@@ -25,8 +25,8 @@ export function isFree(node: Node): boolean {
 }
 
 /** Results in the order in which a kernel binds them to axes: the largest first, then the latest. */
-export const inStoringOrder = (outputs: readonly Node[]): Node[] =>
-  [...outputs].sort((p, q) => sizeOf(q.shape) - sizeOf(p.shape) || q.id - p.id)
+export const inStoringOrder = (outputs: readonly Node[]): readonly Node[] =>
+  outputs.length < 2 ? outputs : [...outputs].sort((p, q) => sizeOf(q.shape) - sizeOf(p.shape) || q.id - p.id)
 
 /** Bytes of a node's elements, none of them packed. */
 export const bytesOf = (node: Node): number => sizeOf(node.shape) * dtypeBytes(node.dtype)
@@ -86,10 +86,11 @@ export function reductionDepth(node: Node): number {
 }
 
 const orders = new WeakMap<Node, readonly number[]>()
+const noneOrOne: readonly (readonly number[])[] = [[], [0]]
 
 /** Operands by number, those with fewer reductions first, so that later reductions find the axes of the full rows. */
 export function shallowFirst(node: Node): readonly number[] {
-  const have = orders.get(node)
+  const have = noneOrOne[node.inputs.length] ?? orders.get(node)
   if (have !== undefined) return have
   const depths = node.inputs.map(reductionDepth)
   const order = node.inputs.map((_, i) => i).sort((a, b) => (depths[a] ?? 0) - (depths[b] ?? 0))

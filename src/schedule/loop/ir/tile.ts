@@ -132,10 +132,12 @@ export class Axes {
 
   /** Axes of several indices, in the order given. */
   varying(names: Iterable<string>): string[] {
-    return [...new Set(names)].filter((a) => {
+    const out: string[] = []
+    for (const a of names) {
       const v = this.views.get(a)
-      return v !== undefined && !isScalarAxis(v)
-    })
+      if (v !== undefined && !isScalarAxis(v) && !out.includes(a)) out.push(a)
+    }
+    return out
   }
 
   with(view: AxisView): Axes {

@@ -94,7 +94,7 @@ export class Reach {
 
   /** Places have changed. */
   forget(): void {
-    this.known = new Map()
+    if (this.known.size > 0) this.known = new Map()
   }
 
   of(id: ValueId): ReadonlySet<string> {
