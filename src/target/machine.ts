@@ -107,9 +107,19 @@ export interface Machine {
     readonly stepSeconds?: number
     /**
      * Seconds of bringing one element of an operand whose neighbours along the depth lie apart in memory, by its bytes, with all programs at
-     * work; absent where matrix units make no difference between the two.
+     * work; the same where all neighbours lie in other sectors. Absent where matrix units make no difference between the two.
      */
-    readonly gatherSeconds?: { readonly 2: number; readonly 4: number }
+    readonly gatherSeconds?: { readonly 2: number; readonly 4: number; readonly far: number }
+    /**
+     * Seconds of an element of a tile that is computed, not copied, with all programs at work: of each load of it beyond the first, of each load with fewer
+     * axes, of each division or function with fewer axes.
+     */
+    readonly fillSeconds?: {
+      readonly computed: number
+      readonly load: number
+      readonly factorLoad: number
+      readonly factorFunction: number
+    }
     /** Columns of a block where there are more than `n` of them and the grid would otherwise have too few programs. */
     readonly fewColumns?: number
     /**

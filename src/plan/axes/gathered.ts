@@ -3,6 +3,7 @@ import type { Expr } from '../../affine/expr.ts'
 import type { Predicate } from '../../affine/predicate.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { ancestorsOf } from '../../kernel/walk.ts'
+import { scalarInfo } from '../../scalar/ops.ts'
 import { isUniform, motionOf, repeatsOf } from '../../schedule/simt/part/facts.ts'
 import type { Machine } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
@@ -11,8 +12,8 @@ import type { MatrixRole } from './fusedReductions.ts'
 import { isForMatrixUnit } from './matrixRole.ts'
 import { positionOfLoad } from './positions.ts'
 
-/** Bytes of neighbours that are brought together. */
-const run = 16
+/** Bytes of neighbours that are brought together, and of a sector of memory. */
+const [run, sector] = [16, 32]
 
 /** The operands of a product that a matrix unit multiplies, and the values of its body. */
 function productOnUnit(
@@ -24,14 +25,17 @@ function productOnUnit(
   return op?.kind === 'dot' && isForMatrixUnit(op, lets) ? { lets, a: op.a, b: op.b } : undefined
 }
 
-/** Seconds of gathering for a product whose operands are read once for every block of the other side, with all programs at work. */
+/**
+ * Seconds of bringing the operands of a product to a matrix unit, once for every block of the other side, with all programs at work: elements that are
+ * gathered, and those that are computed on the way in, which threads wait for that could multiply.
+ */
 export function gatherSeconds(
   body: Body,
   matrix: MatrixRole,
   extents: ReadonlyMap<string, number>,
   target: Machine,
 ): number {
-  const { gatherSeconds: each, m, n } = target.dotBlock
+  const { gatherSeconds: each, fillSeconds: fill, m, n } = target.dotBlock
   const product = productOnUnit(body, matrix)
   if (each === undefined || product === undefined) return 0
   const { lets, a, b } = product
@@ -42,11 +46,40 @@ export function gatherSeconds(
     for (const id of ancestorsOf([root], lets)) {
       const l = lets.get(id)
       if (l === undefined || !isGathered(body, l, matrix)) continue
-      seconds += pointsOf(extents, l.axes) * repeats * each[dtypeBytes(l.dtype) === 2 ? 2 : 4]
+      const near = each[dtypeBytes(l.dtype) === 2 ? 2 : 4]
+      seconds += pointsOf(extents, l.axes) * repeats * (isNear(body, l) ? near : each.far)
     }
-    return seconds
+    return fill === undefined
+      ? seconds
+      : seconds + filledElement(root, lets, fill) * repeats * pointsOf(extents, lets.get(root)?.axes ?? [])
   }
   return of(rows, blocks(matrix.n, n)) + of(columns, blocks(matrix.m, m))
+}
+
+/**
+ * Seconds of an element of an operand that is computed from loads of as many points: nothing of one that is copied, or of numbers in few bits, which
+ * become fragments where they are multiplied.
+ */
+function filledElement(
+  root: ValueId,
+  lets: ReadonlyMap<ValueId, LetStmt>,
+  fill: NonNullable<Machine['dotBlock']['fillSeconds']>,
+): number {
+  const operand = lets.get(root)
+  if (operand === undefined || operand.op.kind === 'load') return 0
+  const all = [...ancestorsOf([root], lets)].flatMap((id) => lets.get(id) ?? [])
+  const isWhole = (l: LetStmt): boolean => operand.axes.every((a) => l.axes.includes(a))
+  const loads = all.filter((l) => l.op.kind === 'load' && isWhole(l))
+  if (loads.length === 0 || loads.some((l) => dtypeBytes(l.dtype) < 2)) return 0
+  // Threads compute what has fewer axes again for each vector.
+  const ofFactor = ({ op }: LetStmt): number =>
+    op.kind === 'load'
+      ? fill.factorLoad
+      : op.kind === 'scalar' && ['divide', 'special'].includes(scalarInfo(op.op).cost)
+        ? fill.factorFunction
+        : 0
+  const factors = all.filter((l) => l.axes.length > 0 && !isWhole(l)).reduce((n, l) => n + ofFactor(l), 0)
+  return fill.computed + (loads.length - 1) * fill.load + factors
 }
 
 /** Neighbours along an axis of the depth that operands of a matrix unit are brought in together, for want of another axis: parts of the depth are of whole such groups. */
@@ -73,6 +106,25 @@ function isGathered(body: Body, l: LetStmt, matrix: MatrixRole): boolean {
   if (op.kind !== 'load' || !l.axes.some((a) => matrix.k.includes(a)) || operandsOf(op).length > 0) return false
   const flat = positionOfLoad(body, op)
   return !l.axes.some((axis) => standsInVectors(flat, op.mask, axis, run / dtypeBytes(l.dtype)))
+}
+
+/** Whether neighbours along some axis of a load lie in one sector of memory. */
+function isNear(body: Body, { op, axes, dtype }: LetStmt): boolean {
+  if (op.kind !== 'load') return true
+  const flat = positionOfLoad(body, op)
+  const most = sector / dtypeBytes(dtype)
+  return axes.some((axis) => {
+    const stride = Math.abs(
+      motionOf(
+        flat,
+        axis,
+        1,
+        () => 1,
+        () => false,
+      )?.stride ?? 1,
+    )
+    return stride > 0 && stride < most
+  })
 }
 
 /** Whether aligned groups of `n` neighbours along an axis stand side by side at a position, or are the same elements; a mask holds for all or none of each. */

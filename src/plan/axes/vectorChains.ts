@@ -19,6 +19,7 @@ const lanes = 4
 const columnThreads = 16
 
 type Blocks = NonNullable<ChainRole['vectors']>
+type VectorBlock = NonNullable<Machine['vectorChains']>['blocks'][number]
 type Lets = ReadonlyMap<ValueId, LetStmt>
 
 const noVectors = refuse(
@@ -37,7 +38,8 @@ export function vectorBlocks(
   const lets = new Map(all.map((l) => [l.id, l]))
   if (machine === undefined || simt === undefined || !isForVectors(role, lets, extents)) return noVectors
   const tiled = tiledChain(role, lets, extents)
-  const found = machine.blocks.flatMap(({ rows, shared, rate, sliced }) => {
+  const found = machine.blocks.flatMap((block) => {
+    const { rows, shared, rate } = block
     const { grid, loops } = blocksOf({ ...role, vectors: { rows, shared, rate } })
     const held = (blocks: readonly Blocked[], axes: readonly string[]): number =>
       blocks.reduce((n, b) => (axes.includes(b.axis) ? n * covered(b.block, lanes) : n), 1)
@@ -46,7 +48,7 @@ export function vectorBlocks(
     const slice = sliceFor(chain, simt)
     const isLong = grid.some((b) => role.rows.includes(b.axis) && b.block >= lanes)
     if (!isLong || tileBytes(chain, simt, slice) > machine.bytes) return []
-    return [{ rows, shared, rate: slice === undefined ? rate : sliced }]
+    return [{ rows, shared, rate: rateOf(chain, block, slice !== undefined, machine.blocks) }]
   })
   const [depths, columns] = [depthsOf(role, lets, extents), columnsOf(role, lets, extents)]
   const wide = columns.reduce((n, c) => n + c, 0)
@@ -57,6 +59,18 @@ export function vectorBlocks(
         `${Math.max(0, ...depths, ...columns)} indices of a product, which a program would hold whole, do not fit the memory that its threads share`,
       )
     : { ok: true, blocks: { ...blocks, rate: blocks.rate * rateShare(role, lets, machine.ofRate) } }
+}
+
+/** The rate of a chain by a block: that of the block of no more rows that has as few shared indices, and a share of it where rows are fewer than any has. */
+function rateOf(
+  { rows, shared }: TiledChain,
+  block: VectorBlock,
+  isSliced: boolean,
+  blocks: readonly VectorBlock[],
+): number {
+  const step = Math.min(...blocks.flatMap((b) => (b.shared >= shared ? b.shared : [])))
+  const { rate, sliced } = blocks.find((b) => b.shared === step && b.rows <= block.rows) ?? block
+  return (isSliced ? sliced : rate) * Math.min(1, rows / Math.min(...blocks.map((b) => b.rows)))
 }
 
 const statementsOf = (ids: readonly ValueId[], lets: Lets): LetStmt[] => ids.flatMap((id) => lets.get(id) ?? [])

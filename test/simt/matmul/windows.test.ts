@@ -117,7 +117,7 @@ const hopper = cudaTargetOf({ capability: 90, multiprocessors: 132, sharedBytes:
 
 /** A machine on which gathering costs so much that data in another order pays at any size. */
 const { dotBlock } = hopper
-const gathersSlowly = { ...hopper, dotBlock: { ...dotBlock, gatherSeconds: { 2: 1e-8, 4: 1e-8 } } }
+const gathersSlowly = { ...hopper, dotBlock: { ...dotBlock, gatherSeconds: { 2: 1e-8, 4: 1e-8, far: 1e-8 } } }
 
 test.skipIf(!hasCompiler()).each([
   { title: 'one window for all', x: [1, 32, 5, 6], w: [32, 24, 4, 4], options: { stride: 2 } },
