@@ -53,32 +53,22 @@ const tiers: readonly Tier[] =
           : []),
       ]
 
-const choosesTier = isNode && !isDecided('liftoff|wasm[-_](lazy[-_]compilation|dynamic[-_]tiering|tier[-_]up)')
+const choosesTier = isNode && !isDecided('liftoff|wasm[-_]lazy[-_]compilation')
 
 /**
- * The compilers that make a module's functions: the baseline one, the optimising one, or both, of which the second goes on on other threads while this
- * one does something else; its code takes the other's place between calls.
+ * Makes a module whose functions are compiled at once, on all of the engine's threads, by its optimising compiler where they are hot. Left alone it
+ * compiles each at its first call, on that call's thread, and starts with code of its baseline compiler, which it replaces between calls, long
+ * after a large kernel began.
  */
-export type ModuleTier = 'baseline' | 'optimised' | 'both'
-
-/** What the engine is told not to do meanwhile. */
-const without: Readonly<Record<ModuleTier, readonly string[]>> = {
-  baseline: ['wasm-lazy-compilation'],
-  optimised: ['wasm-lazy-compilation', 'liftoff'],
-  both: ['wasm-lazy-compilation', 'wasm-dynamic-tiering'],
-}
-
-/**
- * Makes a module whose functions are compiled at once, on all of the engine's threads. Left alone it compiles each at its first call, on that call's
- * thread, and starts with code of its baseline compiler, which it replaces between calls, long after a large kernel began.
- */
-export function compilingModule<R>(tier: ModuleTier, body: () => R): R {
+export function compilingModule<R>(isHot: boolean, body: () => R): R {
   if (!choosesTier) return body()
-  for (const flag of without[tier]) setEngineFlag(`--no-${flag}`)
+  setEngineFlag('--no-wasm-lazy-compilation')
+  if (isHot) setEngineFlag('--no-liftoff')
   try {
     return body()
   } finally {
-    for (const flag of without[tier]) setEngineFlag(`--${flag}`)
+    setEngineFlag('--wasm-lazy-compilation')
+    if (isHot) setEngineFlag('--liftoff')
   }
 }
 

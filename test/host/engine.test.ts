@@ -97,20 +97,17 @@ test('whoever starts the process decides', async () => {
 
 test('modules are compiled at once, hot ones by the optimising compiler, unless whoever started the process decided', async () => {
   const { compilingModule } = await started()
-  expect(compilingModule('optimised', flags)).toEqual(['--no-wasm-lazy-compilation', '--no-liftoff'])
+  expect(compilingModule(true, flags)).toEqual(['--no-wasm-lazy-compilation', '--no-liftoff'])
   expect(flags().slice(2)).toEqual(['--wasm-lazy-compilation', '--liftoff'])
   told.mockClear()
   expect(() =>
-    compilingModule('baseline', () => {
+    compilingModule(false, () => {
       throw new Error('no')
     }),
   ).toThrow('no')
   expect(flags()).toEqual(['--no-wasm-lazy-compilation', '--wasm-lazy-compilation'])
-  told.mockClear()
-  expect(compilingModule('both', flags)).toEqual(['--no-wasm-lazy-compilation', '--no-wasm-dynamic-tiering'])
-  expect(flags().slice(2)).toEqual(['--wasm-lazy-compilation', '--wasm-dynamic-tiering'])
-  for (const given of ['--no-liftoff', '--wasm_lazy_compilation', '--no-wasm-dynamic-tiering', '--no-wasm-tier-up']) {
+  for (const given of ['--no-liftoff', '--wasm_lazy_compilation']) {
     told.mockClear()
-    expect((await started(given)).compilingModule('optimised', flags), given).toEqual([])
+    expect((await started(given)).compilingModule(true, flags), given).toEqual([])
   }
 })

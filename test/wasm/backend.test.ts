@@ -336,30 +336,3 @@ test('kernels that run long are a module of their own, each of its kernels found
   const small = backend.prepare(program(double(few)))
   expect(small.code?.modules.map((m) => m.isHot)).toEqual([false])
 })
-
-test('many different kernels that run long are several modules, equal ones in one of them, and give what each gives alone', () => {
-  const backend = make({ threads: 1 })
-  const n = 100_000
-  // Far from what a product of two numbers takes.
-  const long = (name: string, add: number): string =>
-    `kernel ${name} {\n param x: f32[${n}] read\n param y${add}: f32[${n}] write\n axes i: ${n}\n grid i/${n}
- %0 f32{i} = load x[i]\n %1 f32 = const ${add}\n %2 f32{i} = add %0, %1
-${Array.from({ length: 40 }, (_, i) => ` %${i + 3} f32{i} = tanh %${i + 2}\n`).join('')} store y${add}[i] = %42\n}`
-  const different = Array.from({ length: 8 }, (_, i) => long(`k${i}`, i))
-  const texts = [...different, long('again', 0)]
-  const outputs = different.map((_, i) => `y${i}`)
-  const executable = backend.prepare(
-    programOf({ kernels: texts.flatMap((t) => parseKernels(t)), inputs: ['x'], outputs }),
-  )
-  const { modules = [], functions = [] } = executable.code ?? {}
-  expect(modules.map((m) => m.isHot)).toEqual([true, true])
-  expect(functions.map((f) => f.module)).toEqual([0, 0, 0, 0, 0, 0, 1, 1, 0])
-  const x = Float32Array.from({ length: n }, (_, i) => (i % 17) - 8)
-  const given = executable.run([upload(backend, x)]).map((y) => floats(backend, y, n))
-  const kept = backend.prepare(executable.program, executable.code)
-  expect(kept.run([upload(backend, x)]).map((y) => floats(backend, y, n))).toEqual(given)
-  for (const [i, text] of different.entries()) {
-    const alone = backend.prepare(programOf({ kernels: parseKernels(text), inputs: ['x'], outputs: [`y${i}`] }))
-    expect(alone.run([upload(backend, x)]).map((y) => floats(backend, y, n))).toEqual([given[i]])
-  }
-})

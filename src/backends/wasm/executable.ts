@@ -1,16 +1,13 @@
 /** A program prepared for WebAssembly with its module, constants and arena; and its runs. */
 
 import { mathImports } from '../../codegen/vector/math/special.ts'
-import { type CompiledFunction, compileModule, type KernelJob } from '../../codegen/wasm/kernel.ts'
+import { compileModule, type KernelJob } from '../../codegen/wasm/kernel.ts'
 import { InternalError, invariant, UserError } from '../../diagnostics/errors.ts'
-import { compilingModule, type ModuleTier } from '../../host/engine.ts'
-import type { Kernel } from '../../kernel/ir.ts'
-import { printUnnamed } from '../../kernel/print.ts'
-import { ofUnnamed } from '../../kernel/unnamed.ts'
-import type { DeviceBuffer, Executable, KeptCode, KeptFunction, KeptModule, StepTime } from '../../runtime/backend.ts'
+import { compilingModule } from '../../host/engine.ts'
+import type { DeviceBuffer, Executable, KeptCode, KeptFunction, StepTime } from '../../runtime/backend.ts'
 import type { TensorBuffer } from '../../runtime/buffers.ts'
 import { bytesAt, type Extents } from '../../runtime/extents.ts'
-import type { KernelStep, Program } from '../../runtime/program.ts'
+import type { Program } from '../../runtime/program.ts'
 import { callsHost, kernelsOf } from '../../runtime/region.ts'
 import { Resources } from '../../runtime/resources.ts'
 import { handOut, type Outlets, outletsAt, outletsOf } from '../../runtime/results.ts'
@@ -46,8 +43,11 @@ export class WasmExecutable implements Executable {
     const blocks = [program.arenaBytes, ...constants, ...results]
     device.heap.checkRoom(blocks)
     const kernels = kernelsOf(program)
-    const { code: compiled, modules } = kept === undefined ? codeOf(device, program) : modulesOf(kept)
+    const compiled = kept ?? codeOf(device, program)
     this.code = compiled
+    const modules = compiled.modules.map(({ bytes, isHot }) =>
+      compilingModule(isHot, () => new WebAssembly.Module(bytes as Uint8Array<ArrayBuffer>)),
+    )
     const instances = modules.map(
       (m) => new WebAssembly.Instance(m, { env: { memory: device.memory }, math: mathImports }),
     )
@@ -167,85 +167,31 @@ export class WasmExecutable implements Executable {
 export const engineOf = ({ relaxed, maxPages, shared }: Device): string =>
   `wasm ${relaxed ? 'relaxed' : 'plain'} ${shared ? 'shared' : 'own'} ${maxPages}`
 
-/** Code, and what the engine made of it. */
-interface Compiled {
-  readonly code: KeptCode
-  readonly modules: readonly WebAssembly.Module[]
-}
-
-const moduleOf = ({ bytes }: Pick<KeptModule, 'bytes'>, tier: ModuleTier): WebAssembly.Module =>
-  compilingModule(tier, () => new WebAssembly.Module(bytes as Uint8Array<ArrayBuffer>))
-
-const modulesOf = (code: KeptCode): Compiled => ({
-  code,
-  modules: code.modules.map((m) => moduleOf(m, m.isHot ? 'optimised' : 'baseline')),
-})
-
-/** A kernel on its way into a module. */
-interface Job {
-  readonly step: KernelStep
-  readonly job: KernelJob
-  readonly seconds: number
-}
-
-/** Different kernels of a module of hot ones: the engine optimises them while those of the next are written. */
-const kernelsAModule = 6
-
-/** Kernels in modules of so many different ones; equal ones share a module, and their code. */
-function inModules(kernels: readonly Job[], textOf: (kernel: Kernel) => string): Job[][] {
-  const modules: Job[][] = []
-  const moduleOfText = new Map<string, Job[]>()
-  for (const k of kernels) {
-    const text = textOf(k.job.kernel)
-    let own = moduleOfText.get(text)
-    if (own === undefined) {
-      if (moduleOfText.size % kernelsAModule === 0) modules.push([])
-      own = modules.at(-1) ?? []
-      moduleOfText.set(text, own)
-    }
-    own.push(k)
-  }
-  return modules
-}
-
-/**
- * The code of a program's kernels: those that run long in modules of their own, which come first and are optimised meanwhile; for the last of them is
- * waited, so that a program of few finds optimised code at its first run.
- */
-function codeOf(device: Device, program: Program): Compiled {
+/** The code of a program's kernels: those that run long in a module of their own. */
+function codeOf(device: Device, program: Program): KeptCode {
   const { machine, relaxed, maxPages, shared } = device
   const memory = { min: 1, max: maxPages, shared }
-  const textOf = ofUnnamed(printUnnamed)
-  const kernels = kernelsOf(program).map(({ step, program: of }, i): Job => {
+  const kernels = kernelsOf(program).map(({ step, program: of }, i) => {
     const seconds = estimateSeconds(step.kernel, machine)
     const job: KernelJob = {
       kernel: step.kernel,
       name: `k${i}`,
       mayAlias: (x, y) => overlap(of, step.buffers[x] ?? -1, step.buffers[y] ?? -1),
     }
-    return { step, job, seconds }
+    return { step, job, seconds, isHot: 1e9 * seconds > hotAbove }
   })
-  const isHot = (k: Job): boolean => 1e9 * k.seconds > hotAbove
-  const cold = kernels.filter((k) => !isHot(k))
-  const hot = inModules(kernels.filter(isHot), textOf)
-  const found = new Map<KernelJob, { readonly module: number; readonly made: CompiledFunction }>()
-  const modules: WebAssembly.Module[] = []
-  const add = (own: readonly Job[], tier: ModuleTier): KeptModule => {
+  const made = [true, false].flatMap((isHot) => {
+    const own = kernels.filter((k) => k.isHot === isHot)
+    if (own.length === 0) return []
     const jobs = own.map((k) => k.job)
-    const { bytes, functions } = compileModule(jobs, { machine, relaxed, memory, textOf })
-    for (const [i, made] of functions.entries()) {
-      const job = jobs[i]
-      if (job !== undefined) found.set(job, { module: modules.length, made })
-    }
-    modules.push(moduleOf({ bytes }, tier))
-    return { bytes, isHot: tier !== 'baseline' }
-  }
-  const kept = hot.map((own, i) => add(own, i < hot.length - 1 ? 'both' : 'optimised'))
-  if (cold.length > 0) kept.push(add(cold, 'baseline'))
-  const functions = kernels.map(({ step, job, seconds }): KeptFunction => {
-    const code = found.get(job)
-    invariant(code !== undefined, `no code of ${job.name}`)
-    return { module: code.module, ...code.made, programs: programsOf(step), seconds, scatters: scatters(step) }
+    const { bytes, functions } = compileModule(jobs, { machine, relaxed, memory })
+    return [{ bytes, isHot, functions: new Map(jobs.map((job, i) => [job, functions[i]])) }]
   })
-  return { code: { engine: engineOf(device), modules: kept, functions }, modules }
+  const functions = kernels.map(({ step, job, seconds, isHot }): KeptFunction => {
+    const module = made.findIndex((m) => m.isHot === isHot)
+    const code = made[module]?.functions.get(job)
+    invariant(code !== undefined, `no code of ${job.name}`)
+    return { module, ...code, programs: programsOf(step), seconds, scatters: scatters(step) }
+  })
+  return { engine: engineOf(device), modules: made.map(({ bytes, isHot }) => ({ bytes, isHot })), functions }
 }

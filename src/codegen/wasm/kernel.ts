@@ -19,8 +19,6 @@ export interface ModuleOptions {
   readonly relaxed: boolean
   /** The imported memory `env.memory`, in pages of 64 KiB. */
   readonly memory: { readonly min: number; readonly max: number; readonly shared: boolean }
-  /** The text of a kernel without its name, where that is known already. */
-  readonly textOf?: (kernel: Kernel) => string
 }
 
 export interface CompiledFunction {
@@ -41,7 +39,7 @@ export function compileModule(jobs: readonly KernelJob[], options: ModuleOptions
   const module = new ModuleBuilder()
   module.importMemory('env', 'memory', options.memory)
   const emitted = new Map<string, Emitted[]>()
-  const { textOf = ofUnnamed(printUnnamed) } = options
+  const textOf = ofUnnamed(printUnnamed)
   const functions = jobs.map((job): CompiledFunction => {
     const text = textOf(job.kernel)
     const same = emitted.get(text) ?? []
