@@ -224,7 +224,9 @@ describe('strips of a vocabulary', () => {
       return made.report.kernels.filter((k) => k.kind === 'loop').length
     }
     expect(loops(target)).toBe(1)
-    expect(loops(cudaTarget)).toBe(0)
+    // Where operands cost nothing on their way in: else chunks save more.
+    const { fillSeconds: _, ...dotBlock } = cudaTarget.dotBlock
+    expect(loops({ ...cudaTarget, dotBlock })).toBe(0)
     // Sums as large as the weights of a vocabulary still cost too much.
     expect(kinds(compileGraph(gradient(8192, 1024, 128256), { mode: 'fast', target }))).not.toContain('loop')
   })

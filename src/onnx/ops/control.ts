@@ -13,7 +13,7 @@ import type { Because } from '../values.ts'
 import { maxSteps } from './attention.ts'
 
 /** Known loops of at most this many steps are unrolled. */
-const unrolled = 8
+export const unrolled = 8
 
 const sameTypes = (a: readonly TensorType[], b: readonly TensorType[]): boolean =>
   a.length === b.length && a.every((x, i) => x.dtype === b[i]?.dtype && sameShape(x.shape, b[i]?.shape ?? []))

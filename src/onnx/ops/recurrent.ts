@@ -1,9 +1,12 @@
-/** Recurrent layers (RNN, GRU, LSTM), unrolled over time: input projections of all steps are one contraction. */
+/** Recurrent layers (RNN, GRU, LSTM): input projections of all steps are one contraction, steps a loop of the program, or written out where they are few. */
+import { loopNodes } from '../../compose/control.ts'
 import { elu, hardSigmoid, leakyRelu, relu, softplus, softsign } from '../../compose/nn.ts'
 import { UserError } from '../../diagnostics/errors.ts'
+import type { DType } from '../../types/dtype.ts'
 import type { Handler, HandlerTable, OpContext } from '../context.ts'
 import * as n from '../nodes.ts'
-import { maxSteps } from './attention.ts'
+import { mark, stepBody, stepParams } from '../stepBody.ts'
+import { unrolled } from './control.ts'
 import { checkLayer } from './recurrentShapes.ts'
 
 type Activation = (x: n.Node) => n.Node
@@ -57,7 +60,9 @@ interface Layer {
   /** Limits a gate's input to [-clip, clip]. */
   readonly clip: (x: n.Node) => n.Node
   /** For each step, whether a batch element is still inside its sequence: [batch, 1]. */
-  readonly live: ((t: number) => n.Node) | undefined
+  readonly live: ((t: number | n.Node) => n.Node) | undefined
+  /** Of the lengths, where sequences have some. */
+  readonly counter: DType | undefined
 }
 
 /** Activation names that take a value from `activation_alpha` / `activation_beta`, in order of use. */
@@ -67,7 +72,6 @@ const takesBeta = new Set(['affine', 'scaledtanh', 'hardsigmoid'])
 function layerOf(c: OpContext, gates: number, states: readonly number[], defaults: readonly string[]): Layer {
   const { batchFirst, direction, directions: count, hidden, steps, batch } = checkLayer(c, gates, states)
   const x = batchFirst ? n.permute(c.need(0), [1, 0, 2]) : c.need(0)
-  if (steps > maxSteps) c.fail(`a recurrence of ${steps} steps is too long to unroll (at most ${maxSteps})`)
   const names = c.strings('activations') ?? Array.from({ length: count }, () => defaults).flat()
   if (names.length !== count * defaults.length)
     throw new UserError(
@@ -102,6 +106,7 @@ function layerOf(c: OpContext, gates: number, states: readonly number[], default
     batchFirst,
     clip: (v) => (limit > 0 ? n.clip(v, -limit, limit) : v),
     live: column === undefined ? undefined : (t) => n.compare('gt', column, t),
+    counter: column?.dtype,
   }
 }
 
@@ -123,6 +128,53 @@ function initial(c: OpContext, layer: Layer, input: number, d: Direction): n.Nod
 /** Weights of a direction: [rows, columns]. */
 const ofDirection = (x: n.Node, d: Direction): n.Node => n.indexAxis(x, 0, d.index)
 
+/** What all steps of a direction give: a hidden state each, [steps, batch, hidden], and the last states. */
+interface Steps {
+  readonly outputs: n.Node
+  readonly state: State
+}
+
+/** One step at position `t`, in which sequences that have ended keep their states and give zeros. */
+function stepAt(layer: Layer, step: Step, d: Direction, inputs: n.Node, before: State, t: number | n.Node): State {
+  const next = step(inputs, before, d)
+  const live = layer.live?.(t)
+  const state = live === undefined ? next : next.map((v, i) => n.where(live, v, before[i] ?? v))
+  const [h] = state
+  if (h === undefined) return []
+  return [live === undefined ? h : n.where(live, h, n.filled(h, h.shape, 0)), ...state]
+}
+
+/** The steps written out. */
+function written(layer: Layer, step: Step, d: Direction, gates: n.Node, first: State): Steps {
+  let state = first
+  const outputs: n.Node[] = []
+  for (let s = 0; s < layer.steps; s++) {
+    const t = d.reverse ? layer.steps - 1 - s : s
+    const [y, ...next] = stepAt(layer, step, d, n.indexAxis(gates, 0, t), state, t)
+    if (y !== undefined) outputs[t] = y
+    state = next
+  }
+  const none = [0, layer.batch, layer.hidden]
+  return { outputs: outputs.length === 0 ? n.full(none, 0, layer.x.dtype) : n.stack(outputs, 0), state }
+}
+
+/** The steps as a loop of the program. */
+function looped(layer: Layer, step: Step, d: Direction, gates: n.Node, first: State): Steps {
+  const { steps: length, counter } = layer
+  const places = counter === undefined ? [] : [n.iota([length], 0, counter)]
+  const since = mark()
+  const [inputs = gates, ...times] = stepParams(
+    [gates, ...places].map(({ shape, dtype }) => ({ shape: shape.slice(1), dtype })),
+  )
+  const before = stepParams(first)
+  const [y = inputs, ...next] = stepAt(layer, step, d, inputs, before, times[0] ?? 0)
+  const params = [...before, inputs, ...times] as ReturnType<typeof stepParams>
+  const { captured, graph } = stepBody(params, [...next, y], since)
+  const body = graph([...captured, ...params], [...next, y])
+  const made = loopNodes(body, { length, reverse: d.reverse }, captured, first, [gates, ...places])
+  return { outputs: made.sequences[0] ?? y, state: made.carries }
+}
+
 /**
  * Runs every direction: `project` gives the inputs of a step's gates from all of x, `step` one step. Outputs are Y and the
  * last states, in the node's layout.
@@ -134,30 +186,17 @@ function run(
   project: (d: Direction) => n.Node,
   makeStep: (d: Direction) => Step,
 ): readonly n.Node[] {
-  const perDirection = layer.directions.map((d) => {
-    const gates = project(d)
-    const step = makeStep(d)
-    let state: State = stateInputs.map((i) => initial(c, layer, i, d))
-    const outputs: n.Node[] = new Array(layer.steps)
-    for (let s = 0; s < layer.steps; s++) {
-      const t = d.reverse ? layer.steps - 1 - s : s
-      const next = step(n.indexAxis(gates, 0, t), state, d)
-      const live = layer.live?.(t)
-      const before = state
-      state = live === undefined ? next : next.map((v, i) => n.where(live, v, before[i] ?? v))
-      const h = state[0] ?? next[0]
-      if (h === undefined) return { outputs: [], state }
-      outputs[t] = live === undefined ? h : n.where(live, h, n.filled(h, h.shape, 0))
-    }
-    return { outputs, state }
+  const perDirection = layer.directions.map((d): Steps => {
+    const first: State = stateInputs.map((i) => initial(c, layer, i, d))
+    const steps = layer.steps > unrolled ? looped : written
+    return steps(layer, makeStep(d), d, project(d), first)
   })
   const along = layer.batchFirst ? 1 : 0
   // Y [steps, directions, batch, hidden].
-  const none = [0, layer.batch, layer.hidden]
-  const byDirection = perDirection.map((p) =>
-    p.outputs.length === 0 ? n.full(none, 0, layer.x.dtype) : n.stack(p.outputs, 0),
+  const y = n.stack(
+    perDirection.map((p) => p.outputs),
+    1,
   )
-  const y = n.stack(byDirection, 1)
   const last = stateInputs.map((_, i) =>
     n.stack(
       perDirection.flatMap((p) => p.state[i] ?? []),
