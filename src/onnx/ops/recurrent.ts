@@ -163,12 +163,11 @@ function looped(layer: Layer, step: Step, d: Direction, gates: n.Node, first: St
   const { steps: length, counter } = layer
   const places = counter === undefined ? [] : [n.iota([length], 0, counter)]
   const since = mark()
-  const [inputs = gates, ...times] = stepParams(
-    [gates, ...places].map(({ shape, dtype }) => ({ shape: shape.slice(1), dtype })),
-  )
+  const elements = stepParams([gates, ...places].map(({ shape, dtype }) => ({ shape: shape.slice(1), dtype })))
+  const [inputs = gates, t = 0] = elements
   const before = stepParams(first)
-  const [y = inputs, ...next] = stepAt(layer, step, d, inputs, before, times[0] ?? 0)
-  const params = [...before, inputs, ...times] as ReturnType<typeof stepParams>
+  const [y = inputs, ...next] = stepAt(layer, step, d, inputs, before, t)
+  const params = [...before, ...elements]
   const { captured, graph } = stepBody(params, [...next, y], since)
   const body = graph([...captured, ...params], [...next, y])
   const made = loopNodes(body, { length, reverse: d.reverse }, captured, first, [gates, ...places])

@@ -15,6 +15,10 @@ import { positionOfLoad } from './positions.ts'
 /** Bytes of neighbours that are brought together, and of a sector of memory. */
 const [run, sector] = [16, 32]
 
+/** Of coordinates nothing is known, and no value of a body varies. */
+const anywhere = (): number => 1
+const never = (): boolean => false
+
 /** The operands of a product that a matrix unit multiplies, and the values of its body. */
 function productOnUnit(
   body: Body,
@@ -114,23 +118,13 @@ function isNear(body: Body, { op, axes, dtype }: LetStmt): boolean {
   const flat = positionOfLoad(body, op)
   const most = sector / dtypeBytes(dtype)
   return axes.some((axis) => {
-    const stride = Math.abs(
-      motionOf(
-        flat,
-        axis,
-        1,
-        () => 1,
-        () => false,
-      )?.stride ?? 1,
-    )
+    const stride = Math.abs(motionOf(flat, axis, 1, anywhere, never)?.stride ?? 1)
     return stride > 0 && stride < most
   })
 }
 
 /** Whether aligned groups of `n` neighbours along an axis stand side by side at a position, or are the same elements; a mask holds for all or none of each. */
 export function standsInVectors(position: Expr, mask: Predicate, axis: string, n: number): boolean {
-  const anywhere = (): number => 1
-  const never = (): boolean => false
   if (!isUniform(mask, axis, n, anywhere, never)) return false
   const motion = motionOf(position, axis, n, anywhere, never)
   if (motion?.stride === 1) return motion.divisor % n === 0

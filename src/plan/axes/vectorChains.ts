@@ -68,8 +68,8 @@ function rateOf(
   isSliced: boolean,
   blocks: readonly VectorBlock[],
 ): number {
-  const step = Math.min(...blocks.flatMap((b) => (b.shared >= shared ? b.shared : [])))
-  const { rate, sliced } = blocks.find((b) => b.shared === step && b.rows <= block.rows) ?? block
+  const fewest = Math.min(...blocks.flatMap((b) => (b.shared >= shared ? b.shared : [])))
+  const { rate, sliced } = blocks.find((b) => b.shared === fewest && b.rows <= block.rows) ?? block
   return (isSliced ? sliced : rate) * Math.min(1, rows / Math.min(...blocks.map((b) => b.rows)))
 }
 
