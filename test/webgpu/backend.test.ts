@@ -157,3 +157,17 @@ test('a profile has a time for every step', async () => {
   for (const t of times) expect(t.ms).toBeGreaterThanOrEqual(0)
   expect(outputs.length).toBe(1)
 })
+
+test('a profile of more steps than one set of queries has', { timeout: 60_000 }, async () => {
+  const graph = trace([{ shape: [4] }], (p) => {
+    let x = at(p, 0)
+    for (let i = 0; i < 2100; i++) x = c.add(c.mul(x, 0.5), 1)
+    return x
+  })
+  const { program } = compileGraph(graph, { mode: 'fast', target: backend.machine, fuse: false })
+  expect(program.steps.length).toBeGreaterThan(2048)
+  const executable = backend.prepare(program)
+  const { times } = await backend.profile(executable, [backend.alloc(16)])
+  expect(times.map((t) => t.step)).toEqual(program.steps.map((_, i) => i))
+  executable.dispose()
+})

@@ -1,5 +1,5 @@
 /** A program prepared for WebGPU with its pipelines, constants and arena; and its runs. */
-import { InternalError, UserError } from '../../diagnostics/errors.ts'
+import { InternalError, invariant, UserError } from '../../diagnostics/errors.ts'
 import type { DeviceBuffer, Executable, StepTime } from '../../runtime/backend.ts'
 import type { TensorBuffer } from '../../runtime/buffers.ts'
 import { bufferOf, commandsOf, type Place } from '../../runtime/commands.ts'
@@ -19,6 +19,9 @@ interface Fresh {
   /** Buffers of the last runs, the latest first: where one is free again, its bind groups are there too. */
   readonly known: GPUBuffer[]
 }
+
+/** Most queries of a set (WebGPU, "GPUQuerySet"). */
+const mostQueries = 4096
 
 /** Most buffers of one result that are asked for again: a loop holds two or three at once. */
 const mostKnown = 4
@@ -87,14 +90,18 @@ export class WebgpuExecutable implements Executable {
     if (!gpu.features.has('timestamp-query')) return this.profileByHost(inputs, at)
     const tops = [...new Set(this.works.map((w) => w.top))]
     const count = 2 * tops.length
-    const querySet = gpu.createQuerySet({ type: 'timestamp', count: Math.max(2, count) })
+    const sets = Array.from({ length: Math.max(1, Math.ceil(count / mostQueries)) }, (_, i) =>
+      gpu.createQuerySet({ type: 'timestamp', count: Math.max(2, Math.min(mostQueries, count - i * mostQueries)) }),
+    )
     const seen = new Set<number>()
     const outputs = this.execute(inputs, at, () =>
       this.device.recorder.timed(() =>
         this.prepared.run(this.works, (top) => {
           if (seen.has(top)) return undefined
           seen.add(top)
-          const at = 2 * tops.indexOf(top)
+          const query = 2 * tops.indexOf(top)
+          const [at, querySet] = [query % mostQueries, sets[Math.floor(query / mostQueries)]]
+          invariant(querySet !== undefined, 'a query without a set')
           return { querySet, beginningOfPassWriteIndex: at, endOfPassWriteIndex: at + 1 }
         }),
       ),
@@ -105,7 +112,9 @@ export class WebgpuExecutable implements Executable {
     let ns: BigUint64Array
     try {
       const encoder = gpu.createCommandEncoder()
-      encoder.resolveQuerySet(querySet, 0, Math.max(2, count), resolved, 0)
+      sets.forEach((set, i) => {
+        encoder.resolveQuerySet(set, 0, set.count, resolved, 8 * i * mostQueries)
+      })
       encoder.copyBufferToBuffer(resolved, 0, read, 0, size)
       gpu.queue.submit([encoder.finish()])
       await read.mapAsync(mapRead)
@@ -115,7 +124,7 @@ export class WebgpuExecutable implements Executable {
       throw new UserError('E_DEVICE', 'the WebGPU device gave no times back', { cause })
     } finally {
       for (const b of [resolved, read]) b.destroy()
-      querySet.destroy()
+      for (const set of sets) set.destroy()
     }
     const times = tops.map((step, i) => ({
       step,
