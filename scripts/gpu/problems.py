@@ -261,12 +261,13 @@ def measure(folder, out, names=""):
             at = [(i * (n - 1)) // max(1, min(64, n) - 1) for i in range(min(64, n))]
             sample = y[torch.tensor(at, device="cuda")].tolist()
             times = dict(eager=milliseconds(lambda: m(*inputs)), graph=milliseconds(graphed(m, inputs)))
-            compiled = torch.compile(m, dynamic=False)
             if os.environ.get("INDUCTOR") != "0":
+                compiled = torch.compile(m, dynamic=False)
                 times["inductor"] = milliseconds(lambda: compiled(*inputs))
         results[name] = dict(sample=sample, **times)
         torch._dynamo.reset()
-        del m, compiled, parameters, inputs, y
+        compiled = None
+        del m, parameters, inputs, y
         gc.collect()
         torch.cuda.empty_cache()
         with open(out, "w") as file:

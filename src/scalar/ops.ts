@@ -217,6 +217,9 @@ export const scalarOps = {
 } as const satisfies Record<ScalarOp, ScalarInfo>
 
 export const scalarInfo = (op: ScalarOp): ScalarInfo => scalarOps[op]
+/** Whether an operation takes as long as a division or a function. */
+export const isLong = (op: ScalarOp): boolean => ['divide', 'special'].includes(scalarInfo(op).cost)
+
 export const isScalarOp = (name: string): name is ScalarOp => Object.hasOwn(scalarOps, name)
 
 /** A host value of one element: bigint for 64-bit integers, boolean for bool, number otherwise. */

@@ -2,7 +2,6 @@
 import { loopNodes } from '../../compose/control.ts'
 import { elu, hardSigmoid, leakyRelu, relu, softplus, softsign } from '../../compose/nn.ts'
 import { UserError } from '../../diagnostics/errors.ts'
-import type { DType } from '../../types/dtype.ts'
 import type { Handler, HandlerTable, OpContext } from '../context.ts'
 import * as n from '../nodes.ts'
 import { mark, stepBody, stepParams } from '../stepBody.ts'
@@ -59,10 +58,8 @@ interface Layer {
   readonly batchFirst: boolean
   /** Limits a gate's input to [-clip, clip]. */
   readonly clip: (x: n.Node) => n.Node
-  /** For each step, whether a batch element is still inside its sequence: [batch, 1]. */
-  readonly live: ((t: number | n.Node) => n.Node) | undefined
-  /** Of the lengths, where sequences have some. */
-  readonly counter: DType | undefined
+  /** Steps of each sequence, [batch, 1]; absent: all. */
+  readonly lengths: n.Node | undefined
 }
 
 /** Activation names that take a value from `activation_alpha` / `activation_beta`, in order of use. */
@@ -96,7 +93,6 @@ function layerOf(c: OpContext, gates: number, states: readonly number[], default
   }))
   const limit = c.float('clip', 0)
   const lengths = c.opt(4)
-  const column = lengths === undefined ? undefined : n.reshape(lengths, [batch, 1])
   return {
     directions,
     hidden,
@@ -105,8 +101,7 @@ function layerOf(c: OpContext, gates: number, states: readonly number[], default
     x,
     batchFirst,
     clip: (v) => (limit > 0 ? n.clip(v, -limit, limit) : v),
-    live: column === undefined ? undefined : (t) => n.compare('gt', column, t),
-    counter: column?.dtype,
+    lengths: lengths === undefined ? undefined : n.reshape(lengths, [batch, 1]),
   }
 }
 
@@ -137,7 +132,7 @@ interface Steps {
 /** One step at position `t`, in which sequences that have ended keep their states and give zeros. */
 function stepAt(layer: Layer, step: Step, d: Direction, inputs: n.Node, before: State, t: number | n.Node): State {
   const next = step(inputs, before, d)
-  const live = layer.live?.(t)
+  const live = layer.lengths === undefined ? undefined : n.compare('gt', layer.lengths, t)
   const state = live === undefined ? next : next.map((v, i) => n.where(live, v, before[i] ?? v))
   const [h] = state
   if (h === undefined) return []
@@ -160,8 +155,8 @@ function written(layer: Layer, step: Step, d: Direction, gates: n.Node, first: S
 
 /** The steps as a loop of the program. */
 function looped(layer: Layer, step: Step, d: Direction, gates: n.Node, first: State): Steps {
-  const { steps: length, counter } = layer
-  const places = counter === undefined ? [] : [n.iota([length], 0, counter)]
+  const { steps: length, lengths } = layer
+  const places = lengths === undefined ? [] : [n.iota([length], 0, lengths.dtype)]
   const since = mark()
   const elements = stepParams([gates, ...places].map(({ shape, dtype }) => ({ shape: shape.slice(1), dtype })))
   const [inputs = gates, t = 0] = elements

@@ -3,7 +3,7 @@ import type { Expr } from '../../affine/expr.ts'
 import type { Predicate } from '../../affine/predicate.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { ancestorsOf } from '../../kernel/walk.ts'
-import { scalarInfo } from '../../scalar/ops.ts'
+import { isLong } from '../../scalar/ops.ts'
 import { isUniform, motionOf, repeatsOf } from '../../schedule/simt/part/facts.ts'
 import type { Machine } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
@@ -12,8 +12,8 @@ import type { MatrixRole } from './fusedReductions.ts'
 import { isForMatrixUnit } from './matrixRole.ts'
 import { positionOfLoad } from './positions.ts'
 
-/** Bytes of neighbours that are brought together, and of a sector of memory. */
-const [run, sector] = [16, 32]
+/** Bytes of neighbours that are brought together. */
+const run = 16
 
 /** Of coordinates nothing is known, and no value of a body varies. */
 const anywhere = (): number => 1
@@ -51,7 +51,7 @@ export function gatherSeconds(
       const l = lets.get(id)
       if (l === undefined || !isGathered(body, l, matrix)) continue
       const near = each[dtypeBytes(l.dtype) === 2 ? 2 : 4]
-      seconds += pointsOf(extents, l.axes) * repeats * (isNear(body, l) ? near : each.far)
+      seconds += pointsOf(extents, l.axes) * repeats * (isNear(body, l, target) ? near : each.far)
     }
     return fill === undefined
       ? seconds
@@ -77,11 +77,7 @@ function filledElement(
   if (loads.length === 0 || loads.some((l) => dtypeBytes(l.dtype) < 2)) return 0
   // Threads compute what has fewer axes again for each vector.
   const ofFactor = ({ op }: LetStmt): number =>
-    op.kind === 'load'
-      ? fill.factorLoad
-      : op.kind === 'scalar' && ['divide', 'special'].includes(scalarInfo(op.op).cost)
-        ? fill.factorFunction
-        : 0
+    op.kind === 'load' ? fill.factorLoad : op.kind === 'scalar' && isLong(op.op) ? fill.factorFunction : 0
   const factors = all.filter((l) => l.axes.length > 0 && !isWhole(l)).reduce((n, l) => n + ofFactor(l), 0)
   return fill.computed + (loads.length - 1) * fill.load + factors
 }
@@ -113,10 +109,10 @@ function isGathered(body: Body, l: LetStmt, matrix: MatrixRole): boolean {
 }
 
 /** Whether neighbours along some axis of a load lie in one sector of memory. */
-function isNear(body: Body, { op, axes, dtype }: LetStmt): boolean {
+function isNear(body: Body, { op, axes, dtype }: LetStmt, { memorySector = run }: Machine): boolean {
   if (op.kind !== 'load') return true
   const flat = positionOfLoad(body, op)
-  const most = sector / dtypeBytes(dtype)
+  const most = memorySector / dtypeBytes(dtype)
   return axes.some((axis) => {
     const stride = Math.abs(motionOf(flat, axis, 1, anywhere, never)?.stride ?? 1)
     return stride > 0 && stride < most

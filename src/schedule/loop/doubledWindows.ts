@@ -44,14 +44,16 @@ const doublings = ({ length }: Windows): number => Math.max(0, Math.ceil(Math.lo
 export function doubledWindows({ part, axes, body }: LoopSchedule, facts: KernelFacts): KernelPart | undefined {
   const { loops } = facts.machine
   if (loops === undefined || part.body.some((s) => s.kind === 'loop')) return undefined
+  const folds = body.steps
+    .flatMap((s) => (s.kind === 'nest' && s.slide === undefined ? foldsOf(s) : []))
+    .filter((fold) => extremeOf(fold) !== undefined)
+  if (folds.length === 0) return undefined
   const doubler = new Doubler(part, axes, facts, loops)
   const made = new Map<ValueId, readonly LetStmt[]>()
-  for (const step of body.steps)
-    if (step.kind === 'nest' && step.slide === undefined)
-      for (const fold of foldsOf(step)) {
-        const stmts = doubler.of(fold)
-        if (stmts !== undefined) made.set(fold.id, stmts)
-      }
+  for (const fold of folds) {
+    const stmts = doubler.of(fold)
+    if (stmts !== undefined) made.set(fold.id, stmts)
+  }
   if (made.size === 0) return undefined
   return {
     ...part,

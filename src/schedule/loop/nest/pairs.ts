@@ -19,7 +19,7 @@ import {
   type ValueId,
 } from '../../../kernel/ir.ts'
 import { liveLets, mapExpressions, renameOperands, storeOperands } from '../../../kernel/walk.ts'
-import { scalarInfo } from '../../../scalar/ops.ts'
+import { isLong } from '../../../scalar/ops.ts'
 
 interface Pair {
   readonly outer: KernelAxis
@@ -182,7 +182,7 @@ class Copier {
   private isDear(l: LetStmt): boolean {
     if (this.isJoined(l.id)) return false
     const { op } = l
-    return op.kind === 'random' || (op.kind === 'scalar' && ['divide', 'special'].includes(scalarInfo(op.op).cost))
+    return op.kind === 'random' || (op.kind === 'scalar' && isLong(op.op))
   }
 
   /** Reads a value of one of the axes where it stands. */

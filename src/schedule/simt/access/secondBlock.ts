@@ -5,6 +5,7 @@ import type { Layout } from '../layout/layout.ts'
 import type { Product } from '../part/product.ts'
 import type { SharedArrayPlan } from '../storage/sharedMemory.ts'
 import type { Place } from './place.ts'
+import { hasSplitTiles } from './tiles.ts'
 
 /** Bytes of shared memory that a device takes for itself for each block. */
 export const reservedBytes = 1 << 10
@@ -22,7 +23,7 @@ export const isMany = ({ part, setting }: Place): boolean =>
 
 /** Whether one group of warps splits the operands of a product: it waits most of the time, and gains by a second block beside it. */
 export const isSplitByOneGroup = (layout: Layout, product: Product): boolean =>
-  product.groups !== undefined && layout.threads === groupThreads && product.split === true
+  layout.threads === groupThreads && hasSplitTiles(product)
 
 /** Whether an array would take the room of a second block beside such a product, whose tiles are placed. */
 export function takesSecondBlock(at: Place, product: Product, array: SharedArrayPlan): boolean {

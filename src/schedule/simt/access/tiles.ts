@@ -81,6 +81,9 @@ export function fragmentTile(l: LetStmt, layout: Layout, product: Product, packe
   }
 }
 
+/** Whether a product has such tiles. */
+export const hasSplitTiles = ({ split, groups }: Product): boolean => split === true && groups !== undefined
+
 /** The tiles of a split operand's upper and lower terms, for groups of warps: columns in panels of the depth, one behind the other. */
 export const splitTiles = ({ columnSize, depthSize, halves }: Product): SharedArrayPlan => ({
   type: 'f32',

@@ -98,9 +98,10 @@ export function exchangePlanOf(at: Place, folds: readonly LetStmt[]): ExchangePl
   const all = folds.flatMap((l) => exchangeOf(at, l) ?? [])
   const near = all.filter((s) => s.blocks.length === 0 && s.warps.length > 0)
   const amongBlocks = all.filter((s) => s.blocks.length > 0)
-  const inBlock = batches(at, near).map((batch) => {
+  const room = near.length === 0 ? 0 : slotsRoom(at)
+  const inBlock = batches(at, near, room).map((batch) => {
     const slots = roomOf(at, batch) <= mostTwice && shared.turns++ % 2 === 1 ? '_other' : ''
-    const rounds = roundsOf(at, batch)
+    const rounds = roundsOf(at, batch, room)
     const slotsOf = (f: FoldExchange, { registers }: Kinds): number =>
       Math.ceil(registers / rounds) * 2 ** (f.rest.length + f.warps.length)
     takeSlots(at, shared, slots, batch, slotsOf)
@@ -136,17 +137,15 @@ function slotsRoom(at: Place): number {
 }
 
 /** Rounds in which folds exchange: one, but for a single fold whose slots have no room at once. */
-function roundsOf(at: Place, [fold, ...others]: readonly FoldExchange[]): number {
+function roundsOf(at: Place, [fold, ...others]: readonly FoldExchange[], room: number): number {
   if (fold === undefined || others.length > 0) return 1
   const { registers } = kindsOf(at, fold)
-  const room = Math.max(1, slotsRoom(at))
-  const atOnce = Math.max(1, Math.floor((registers * room) / roomOf(at, [fold])))
+  const atOnce = Math.max(1, Math.floor((registers * Math.max(1, room)) / roomOf(at, [fold])))
   return Math.ceil(registers / atOnce)
 }
 
 /** Folds that exchange together: all of them, where there is room for their slots at once. */
-function batches(at: Place, folds: readonly FoldExchange[]): FoldExchange[][] {
-  const most = slotsRoom(at)
+function batches(at: Place, folds: readonly FoldExchange[], most: number): FoldExchange[][] {
   const out: FoldExchange[][] = []
   let room = Number.POSITIVE_INFINITY
   for (const fold of folds) {

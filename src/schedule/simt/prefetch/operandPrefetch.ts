@@ -14,7 +14,7 @@ import type { LoadPlan } from '../access/loadPlan.ts'
 import { copiesArray, copyPlanOf, isPlaced, threadBytes } from '../access/loads.ts'
 import type { LoadedEarly, Place } from '../access/place.ts'
 import { blocksOf, groupThreads, isMany, isSplitByOneGroup, reservedBytes } from '../access/secondBlock.ts'
-import { productTile, splitTiles, tileArray } from '../access/tiles.ts'
+import { hasSplitTiles, productTile, splitTiles, tileArray } from '../access/tiles.ts'
 import { ringSlots } from '../layout/launchShape.ts'
 import type { Layout } from '../layout/layout.ts'
 import { copiedLayout, fragmentLayout, stageLayout } from '../layout/partLayout.ts'
@@ -85,7 +85,7 @@ export function operandPrefetchOf(at: Place, s: LoopStmt, before: readonly LetSt
     copied.reduce((n, c) => n + 2 * c.tile.length, 0) +
     ahead.reduce((n, p) => n + threadBytes(p.loads) * p.layout.threads, 0)
   const [product, ...others] = new Set(stages.flatMap((l) => part.productOn(l.id) ?? []))
-  const split = product?.split === true && product.groups !== undefined ? 2 * splitTiles(product).length : 0
+  const split = product !== undefined && hasSplitTiles(product) ? 2 * splitTiles(product).length : 0
   const once = ahead.reduce((n, p) => n + (p.asFragments === true ? 0 : tileBytes(p.let)), at.shared.tileBytes + split)
   const room =
     Math.floor((setting.machine.maxSharedBytes + reservedBytes) / setting.together) - reservedBytes - besideTiles

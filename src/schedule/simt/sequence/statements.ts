@@ -10,7 +10,7 @@ import { isPosition } from '../../../kernel/positions.ts'
 import { allStmts } from '../../../kernel/walk.ts'
 import { callGroupOf, exchangingLanes, Gaps, groupOf, repeatedGroupOf, stridedOf } from '../access/access.ts'
 import type { Place } from '../access/place.ts'
-import { filledFrom, filledTogether, splitTiles, type TilePlan, tileArray } from '../access/tiles.ts'
+import { filledFrom, filledTogether, hasSplitTiles, splitTiles, type TilePlan, tileArray } from '../access/tiles.ts'
 import { countedAxes, foldPlanOf, isBatched, termsOf } from '../fold/folds.ts'
 import { againstOf, isMean, type StreamPlan } from '../fold/onlineSums.ts'
 import { scanPlanOf } from '../fold/scans.ts'
@@ -200,7 +200,7 @@ class ListPlan {
     order.block(from, [opened], rank, () => ({ kind: 'open', let: l }))
     const product = place.part.products.get(l.id)
     const vectors = place.part.vectorProducts.get(l.id)
-    if (product?.split === true && product.groups !== undefined) place.shared.share(splitTiles(product))
+    if (product !== undefined && hasSplitTiles(product)) place.shared.share(splitTiles(product))
     const inBackground = product?.groups !== undefined && place.part.chain !== undefined && !place.setting.waits
     // Before the nests that can go on meanwhile.
     if (product !== undefined)
