@@ -64,10 +64,25 @@ const samples = (y, n) => {
   return api.take(y.reshape([n]), api.tensor(at, { dtype: n > 2 ** 31 ? 'i64' : 'i32' })).astype('f32')
 }
 
+/**
+ * A step of training a problem: gradients in the parameters of these names and the loss, the mean of the problem's first result times `target`.
+ */
+const stepOf =
+  (model, names) =>
+  ({ target, ...x }) => {
+    const loss = (w) =>
+      leaves(model.apply(model.parameters, { ...x, ...w }))[0]
+        .mul(target)
+        .mean()
+    const [value, gradients] = api.valueAndGrad(loss)(Object.fromEntries(names.map((name) => [name, x[name]])))
+    return [...names.map((name) => gradients[name]), value]
+  }
+
 /** A problem's times (a call's, and once with a clock around each step), what was modelled, samples and the precision of its products; an error where its inputs have more than `limit` bytes. */
-export async function measureProblem(open, folder, name, { inputs, weights, ops }, limit) {
+export async function measureProblem(open, folder, name, { inputs, weights, ops, train }, limit) {
   api.setDevice(open.device)
-  const specs = [...inputs, ...weights]
+  const target = train && { name: 'target', shape: train.target, dtype: 'float32', kind: 'weight', low: -1, high: 1 }
+  const specs = [...inputs, ...weights, ...(target === undefined ? [] : [target])]
   const bytes = specs.reduce((n, s) => n + size(s.shape) * 4, 0)
   if (bytes > limit) return { error: `inputs of ${(bytes / 1e9).toFixed(0)} GB` }
   const args = Object.fromEntries(specs.map((s, k) => [s.name, makeTensor(s, k)]))
@@ -76,7 +91,8 @@ export async function measureProblem(open, folder, name, { inputs, weights, ops 
   const model = importOnnx(readFileSync(join(folder, 'onnx', `${name}.onnx`)))
   // Convolutions in tf32, as in PyTorch; other products as close as f32.
   const precision = ops.some((op) => op.includes('Conv')) ? 'tf32' : 'tf32x3'
-  const f = api.jit((x) => model.apply(model.parameters, x), { precision })
+  const program = train === undefined ? (x) => model.apply(model.parameters, x) : stepOf(model, train.parameters)
+  const f = api.jit(program, { precision })
   const first = f(args)
   await open.backend.settled()
   const seconds = (performance.now() - start) / 1e3

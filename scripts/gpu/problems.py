@@ -3,7 +3,8 @@
 python3 problems.py export DIR [NAMES]         writes DIR/onnx/NAME.onnx and DIR/manifest.json, with parameters as inputs, for `gpu-check --parts kernelbench --problems DIR`
 python3 problems.py time DIR OUT.json [NAMES]  PyTorch, eager, in CUDA graphs and by Inductor, ms a call, and 64 elements of each result
 
-NAMES: parts of names, with commas between. Without Inductor, which takes a minute for a network: INDUCTOR=0.
+NAMES: parts of names, with commas between. Without Inductor, which takes a minute for a network: INDUCTOR=0. Exported with TRAIN=1, a problem is a
+step of training: the mean of its result times numbers of [-1, 1), the gradients in all parameters, batch normalisation by the batch's moments.
 
 Inputs and parameters are those of kernelbench.mjs: element i of tensor k comes from a hash of i + 7919 k + 13.
 """
@@ -195,14 +196,27 @@ def export(folder, names=""):
             opset_version=18,
             do_constant_folding=False,
         )
-        graph = onnx.load(path).graph
+        model = onnx.load(path)
+        graph = model.graph
         weights = []
         for i in graph.input:
             if i.name in parameters:
                 low, high = range_of(i.name, parameters[i.name])
                 shape = list(parameters[i.name].shape)
                 weights.append(dict(name=i.name, shape=shape, dtype="float32", kind="weight", low=low, high=high))
+        training = {}
+        if os.environ.get("TRAIN") == "1":
+            for n in graph.node:
+                for a in n.attribute:
+                    if a.name == "training_mode":
+                        a.i = 1
+            onnx.save(model, path)
+            trained = [w["name"] for w in weights if parameters[w["name"]].requires_grad]
+            with torch.no_grad():
+                shape = list(m(*(torch.rand(s, device="cuda") for s in shapes)).shape)
+            training = dict(train=dict(parameters=trained, target=shape))
         manifest[name] = dict(
+            **training,
             inputs=[dict(name=n, shape=s, dtype="float32", kind="rand") for n, s in zip(inputs, shapes)],
             weights=weights,
             ops=sorted({n.op_type for n in graph.node}),
@@ -244,6 +258,17 @@ def graphed(f, inputs):
     return graph.replay
 
 
+def step(m, parameters, target):
+    """A function of inputs: a loss and its gradients."""
+
+    def run(*inputs):
+        with torch.enable_grad():
+            loss = (m(*inputs) * target).mean()
+            return loss.detach(), *torch.autograd.grad(loss, parameters)
+
+    return run
+
+
 def measure(folder, out, names=""):
     with open(f"{folder}/manifest.json") as file:
         manifest = json.load(file)
@@ -256,17 +281,27 @@ def measure(folder, out, names=""):
         for k, s in enumerate(meta["weights"]):
             parameters[s["name"]].data.copy_(make(s["shape"], len(inputs) + k, s["low"], s["high"]))
         with torch.no_grad():
-            y = m(*inputs).reshape(-1).float()
+            train = meta.get("train")
+            call = m
+            if train:
+                target = make(train["target"], len(inputs) + len(meta["weights"]), -1, 1)
+                differentiated = [parameters[n] for n in train["parameters"]]
+                m.train()
+                call = step(m, differentiated, target)
+            result = call(*inputs)
+            y = (result[1] if train else result).reshape(-1).float()
             n = y.numel()
             at = [(i * (n - 1)) // max(1, min(64, n) - 1) for i in range(min(64, n))]
             sample = y[torch.tensor(at, device="cuda")].tolist()
-            times = dict(eager=milliseconds(lambda: m(*inputs)), graph=milliseconds(graphed(m, inputs)))
+            times = dict(eager=milliseconds(lambda: call(*inputs)), graph=milliseconds(graphed(call, inputs)))
             if os.environ.get("INDUCTOR") != "0":
                 compiled = torch.compile(m, dynamic=False)
+                if train:
+                    compiled = step(compiled, differentiated, target)
                 times["inductor"] = milliseconds(lambda: compiled(*inputs))
         results[name] = dict(sample=sample, **times)
         torch._dynamo.reset()
-        compiled = None
+        compiled = call = differentiated = target = result = None
         del m, parameters, inputs, y
         gc.collect()
         torch.cuda.empty_cache()

@@ -39,6 +39,20 @@ describe('dependencies of launches', () => {
     ).toEqual([[], [0], [0], [1, 2], []])
   })
 
+  test('of a loop of 20,000 launches each has the edges that its neighbours give it', () => {
+    const launches = Array.from({ length: 20_000 }, (_, i) => [
+      read(0, 64 * i, 64),
+      read(1, 64 * (i % 2), 64),
+      write(1, 64 * ((i + 1) % 2), 64),
+      write(2, 64 * i, 64),
+      read(4, 0, 1024),
+    ])
+    const after = dependenciesOf([...launches, [read(2, 0, 64 * launches.length), write(3)]])
+    expect(after.slice(0, 3)).toEqual([[], [0], [1]])
+    expect(after.slice(2, -1).every((a, i) => a.length === 1 && a[0] === i + 1)).toBe(true)
+    expect(after.at(-1)).toContain(launches.length - 1)
+  })
+
   test('any order along the edges leaves every launch what the list gives it', () => {
     for (let seed = 0; seed < 300; seed++) {
       const rng = makeRng(seed)

@@ -1,6 +1,7 @@
 /**
- * The memory pool of a device: blocks cut from segments the driver gave, best fit, neighbours joined. Everything runs on one
- * stream, so what is freed may be given out again at once: whoever gets it works on it later.
+ * The memory pool of a device: blocks cut from segments the driver gave, best fit, of equal ones the lowest, neighbours joined: the same
+ * calls after one another get the same addresses, whatever the order in which results are freed, so that graphs serve again. Everything
+ * runs on one stream, so what is freed may be given out again at once: whoever gets it works on it later.
  */
 import { UserError } from '../../diagnostics/errors.ts'
 import { type CudaContext, isOutOfMemory } from './driver.ts'
@@ -26,7 +27,7 @@ export class MemoryPool {
   /** Bytes taken from the driver. */
   reserved = 0
   private readonly context: CudaContext
-  /** Free blocks by size. */
+  /** Free blocks by size, the lowest last. */
   private readonly free = new Map<number, Block[]>()
   /** Sizes of free blocks, ascending. */
   private sizes: number[] = []
@@ -145,7 +146,8 @@ export class MemoryPool {
   private list(block: Block): void {
     const same = this.free.get(block.size)
     if (same !== undefined) {
-      same.push(block)
+      const at = same.findIndex((b) => b.address < block.address)
+      same.splice(at < 0 ? same.length : at, 0, block)
       return
     }
     this.free.set(block.size, [block])
