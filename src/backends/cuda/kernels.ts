@@ -108,13 +108,13 @@ export class StepKernels {
     return this.cache.timed('emit', () => candidates.next().value)
   }
 
-  /** Puts kernels by the next of their schedules in the place of those whose registers spill, until they do not. */
+  /** Puts kernels by the next of their schedules in the place of those whose registers spill, until they do not; where all spill, by that with the fewest. */
   private shrink(steps: readonly Wanted[]): void {
     let left = steps.flatMap((wanted) => {
       const kernel = this.made.get(wanted.step.kernel)?.get(keyOf(wanted.variant))
       if (kernel === undefined || kernel.source.programs === 0) return []
       const spilled = this.cache.spills(kernel)
-      return spilled > toleratedBytes ? [{ wanted, spilled }] : []
+      return spilled > toleratedBytes ? [{ wanted, spilled, kept: spilled }] : []
     })
     while (left.length > 0) {
       const tried = left.flatMap((k) => {
@@ -122,15 +122,15 @@ export class StepKernels {
         return next === undefined ? [] : [{ ...k, ...next }]
       })
       const loaded = this.cache.loadAll(tried.map((k) => k.source))
-      left = tried.filter(({ wanted, spilled, form }, i) => {
+      left = tried.flatMap(({ wanted, spilled, kept, form }, i) => {
         const kernel = loaded[i]
-        if (kernel === undefined) return true
+        if (kernel === undefined) return [{ wanted, spilled, kept }]
         const now = this.cache.spills(kernel)
         const spills = now > toleratedBytes
-        // Waiting for products at once costs little beside words that spill.
-        if (!spills || (form.waits === true && now < spilled))
-          this.keep(wanted, { ...kernel, replanned: { ...form, spilled } })
-        return spills
+        // Waiting for products at once costs little beside words that spill, smaller tiles some of what they spare.
+        const isBetter = !spills || now < (form.waits === true ? kept : kept / 2)
+        if (isBetter) this.keep(wanted, { ...kernel, replanned: { ...form, spilled } })
+        return spills ? [{ wanted, spilled, kept: isBetter ? now : kept }] : []
       })
     }
     this.cache.sweep()

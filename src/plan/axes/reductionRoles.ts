@@ -5,7 +5,7 @@ import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { streamedSum } from '../../kernel/streams.ts'
 import { ancestorsOf } from '../../kernel/walk.ts'
 import { isFloat } from '../../types/dtype.ts'
-import { heldPoints, pointsOf } from '../body/body.ts'
+import { type Body, heldPoints, pointsOf } from '../body/body.ts'
 import { type Refused, refuse } from '../refusal.ts'
 import type { Analysis } from './analysis.ts'
 import { tooManyBound } from './bindings.ts'
@@ -81,34 +81,45 @@ function isOutOfOrder({ op, dtype }: LetStmt, { lets }: Analysis): boolean {
   })
 }
 
-/**
- * How often a program goes through rows it does not hold: once more after every fold that what follows depends on. A sum that
- * `streams` (src/kernel/streams.ts) joins the pass of its anchor where all else that it needs is there before.
- */
+/** How often a program goes through rows it does not hold: once more after every fold that what follows depends on. */
 function passesOver({ body, lets, row }: Analysis, streams: boolean): number {
-  /** Passes that end before a value is there. */
-  const depth = new Map<ValueId, number>()
-  const depthOf = (ids: readonly ValueId[]): number => ids.reduce((n, o) => Math.max(n, depth.get(o) ?? 0), 0)
+  const { before, folds } = passesBefore(body, lets, row, streams)
+  let passes = 1
+  for (const l of body.lets) if (folds(l)) passes = Math.max(passes, before.get(l.id) ?? 0)
+  for (const s of body.stores)
+    if (s.index.some((e) => [...ix.axesOf(e)].some((a) => row.has(a))))
+      passes = Math.max(passes, (before.get(s.value) ?? 0) + 1)
+  return passes
+}
+
+/**
+ * The passes over a row that end before each value is there, and which values `folds` make along it. A sum that `streams`
+ * (src/kernel/streams.ts) joins the pass of its anchor where all else that it needs is there before.
+ */
+export function passesBefore(
+  body: Body,
+  lets: ReadonlyMap<ValueId, LetStmt>,
+  row: ReadonlySet<string>,
+  streams: boolean,
+): { readonly before: ReadonlyMap<ValueId, number>; readonly folds: (l: LetStmt) => boolean } {
+  const before = new Map<ValueId, number>()
+  const latest = (ids: readonly ValueId[]): number => ids.reduce((n, o) => Math.max(n, before.get(o) ?? 0), 0)
   const operands = (id: ValueId): readonly ValueId[] => operandsOf(lets.get(id)?.op ?? { kind: 'const', value: 0 })
   const beforeAnchor = (l: LetStmt): number | undefined => {
     const streamed = streams ? streamedSum(l, lets) : undefined
     if (streamed === undefined) return undefined
     const { anchor, through, against } = streamed
     const reads = [l.id, ...through].flatMap(operands).filter((id) => id !== against && !through.has(id))
-    const before = depthOf(operands(anchor))
-    return depthOf(reads) <= before ? before : undefined
+    const start = latest(operands(anchor))
+    return latest(reads) <= start ? start : undefined
   }
-  let passes = 1
+  const folds = (l: LetStmt): boolean => foldOrScanAxes(l).some((a) => row.has(a))
   for (const l of body.lets) {
-    const folds = foldOrScanAxes(l).some((a) => row.has(a))
-    const below = (folds ? beforeAnchor(l) : undefined) ?? depthOf(operandsOf(l.op))
-    if (folds) passes = Math.max(passes, below + 1)
-    depth.set(l.id, folds ? below + 1 : below)
+    const isFold = folds(l)
+    const start = (isFold ? beforeAnchor(l) : undefined) ?? latest(operandsOf(l.op))
+    before.set(l.id, isFold ? start + 1 : start)
   }
-  for (const s of body.stores)
-    if (s.index.some((e) => [...ix.axesOf(e)].some((a) => row.has(a))))
-      passes = Math.max(passes, depthOf([s.value]) + 1)
-  return passes
+  return { before, folds }
 }
 
 /** Whether rows are folded along some of their axes here and along others there: each fold's results would have to be held as well. */

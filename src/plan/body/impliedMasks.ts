@@ -1,21 +1,23 @@
 /**
  * Masks of loads that a choice implies: where a mask fails, a choice takes the other value, and what is read instead of zero is never seen. Halves
- * of packed weights, joined along a new axis, are so read once, without tests.
+ * of packed weights, joined along a new axis, are so read once, without tests, and what windows of padded data share is read once for all of their
+ * places. A choice of zero where a value is zero already is none.
  */
 import * as ix from '../../affine/expr.ts'
 import type { Bound, Predicate } from '../../affine/predicate.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
-import { expressionsOf, renameOperands } from '../../kernel/walk.ts'
+import { expressionsOf, liveLets, renameOperands } from '../../kernel/walk.ts'
 import { type Body, storeExpressions } from './body.ts'
 
 /** The body with such masks dropped, and loads that have become alike made once. */
-export function withoutImpliedMasks(body: Body): Body {
+export function withoutImpliedMasks(given: Body): Body {
+  const body = withoutRepeatedChoices(given)
   const lets = new Map(body.lets.map((l) => [l.id, l]))
   const uses = usesOf(body)
   const unmasked = new Set<ValueId>()
   const between = new Set<ValueId>()
   /** Looks for loads under a value that one choice alone takes, where a bound holds. */
-  const drop = (root: ValueId, holds: Bound): void => {
+  const drop = (root: ValueId, holds: Predicate): void => {
     const stack = [root]
     for (let id = stack.pop(); id !== undefined; id = stack.pop()) {
       const l = lets.get(id)
@@ -36,11 +38,11 @@ export function withoutImpliedMasks(body: Body): Body {
     if (op.kind !== 'scalar' || op.op !== 'select') continue
     const [condition = -1, yes = -1, no = -1] = op.args
     const test = lets.get(condition)?.op
-    const [bound, another] = test?.kind === 'predicate' ? test.predicate : []
-    if (bound === undefined || another !== undefined) continue
-    drop(yes, bound)
-    const rest = complement(bound)
-    if (rest !== undefined) drop(no, rest)
+    if (test?.kind !== 'predicate') continue
+    drop(yes, test.predicate)
+    const [bound, another] = test.predicate
+    const rest = bound === undefined || another !== undefined ? undefined : complement(bound)
+    if (rest !== undefined) drop(no, [rest])
   }
   keepAlike(body, unmasked)
   if (unmasked.size === 0) return body
@@ -77,12 +79,57 @@ export function withoutImpliedMasks(body: Body): Body {
 const keyOf = ({ op, dtype }: LetStmt): string =>
   op.kind === 'load' ? [op.param, ...op.index.map((e) => e.key), dtype].join('|') : ''
 
-/** Leaves of some loads those that become alike without their masks: others would only read what nobody sees. */
+/** Leaves of some loads those that become alike without their masks, or have fewer axes: others would only read what nobody sees. */
 function keepAlike(body: Body, unmasked: Set<ValueId>): void {
   const times = new Map<string, number>()
   const loads = body.lets.filter((l) => unmasked.has(l.id))
   for (const l of loads) times.set(keyOf(l), (times.get(keyOf(l)) ?? 0) + 1)
-  for (const l of loads) if (times.get(keyOf(l)) === 1) unmasked.delete(l.id)
+  for (const l of loads) if (times.get(keyOf(l)) === 1 && !hasAxesOfMaskAlone(l)) unmasked.delete(l.id)
+}
+
+/** Whether a load's mask has axes that its index lacks. */
+function hasAxesOfMaskAlone({ op, axes }: LetStmt): boolean {
+  if (op.kind !== 'load') return false
+  const read = new Set(op.index.flatMap((e) => [...ix.axesOf(e)]))
+  return axes.some((a) => !read.has(a))
+}
+
+/** The body without choices of zero where a value, by its own mask or choice, is zero already. */
+function withoutRepeatedChoices(body: Body): Body {
+  const lets = new Map(body.lets.map((l) => [l.id, l]))
+  const isZero = (id: ValueId | undefined): boolean => {
+    const op = id === undefined ? undefined : lets.get(id)?.op
+    return op?.kind === 'const' && Object.is(op.value, 0)
+  }
+  const inIndices = new Set(
+    [...body.lets.flatMap((l) => expressionsOf(l.op)), ...body.stores.flatMap(storeExpressions)].flatMap((e) => [
+      ...ix.valuesOf(e),
+    ]),
+  )
+  /** Of values that are zero where a predicate fails, that predicate. */
+  const within = new Map<ValueId, Predicate>()
+  const same = new Map<ValueId, ValueId>()
+  const out = body.lets.flatMap((l): LetStmt[] => {
+    const op = renameOperands(l.op, (id) => same.get(id) ?? id)
+    if (op.kind === 'load' && Object.is(op.other, 0)) within.set(l.id, op.mask)
+    if (op.kind === 'scalar' && op.op === 'select') {
+      const [condition = -1, yes = -1, no] = op.args
+      const test = lets.get(condition)?.op
+      if (test?.kind === 'predicate' && isZero(no)) {
+        const have = within.get(yes) ?? []
+        if (implies(have, test.predicate) && lets.get(yes)?.dtype === l.dtype && !inIndices.has(l.id)) {
+          same.set(l.id, yes)
+          return []
+        }
+        within.set(l.id, [...have, ...test.predicate])
+      }
+    }
+    return [{ ...l, op }]
+  })
+  if (same.size === 0) return body
+  const stores = body.stores.map((s) => ({ ...s, value: same.get(s.value) ?? s.value }))
+  const roots = stores.flatMap((s) => [s.value, ...storeExpressions(s).flatMap((e) => [...ix.valuesOf(e)])])
+  return { ...body, lets: liveLets(out, roots), stores }
 }
 
 /** How often each value is read; what indices, masks and stores read counts twice, so that it is never one choice's alone. */
@@ -109,9 +156,9 @@ function complement({ expr, lo, hi }: Bound): Bound | undefined {
   return hi > range.hi && lo > range.lo ? { expr, lo: range.lo, hi: lo } : undefined
 }
 
-/** Whether a mask holds wherever a bound does. */
-const implies = (holds: Bound, mask: Predicate): boolean =>
-  mask.length > 0 && mask.every((m) => m.expr.key === holds.expr.key && m.lo <= holds.lo && m.hi >= holds.hi)
+/** Whether a mask holds wherever a predicate does. */
+const implies = (holds: Predicate, mask: Predicate): boolean =>
+  mask.length > 0 && mask.every((m) => holds.some((b) => m.expr.key === b.expr.key && m.lo <= b.lo && m.hi >= b.hi))
 
 /** Whether an index is inside a tensor wherever its axes go. */
 function isInside(body: Body, param: string, index: readonly ix.Expr[]): boolean {

@@ -19,7 +19,9 @@ import { elementwiseRoles, type Roles, unitAxis } from '../axes/roles.ts'
 import { splitAxes } from '../axes/stages.ts'
 import { type Body, pointsOf, storedTensors, tensorBytes } from '../body/body.ts'
 import { finishingSeconds } from './finishing.ts'
+import { partialSectorBytes } from './partialSectors.ts'
 import { foldingGrid, type Stretch, stretchOf } from './stretch.ts'
+import { noSweeps, type Sweeps, sweepsOf } from './sweeps.ts'
 import { windowWork } from './windowWork.ts'
 
 export interface KernelCost {
@@ -41,18 +43,21 @@ export function costOf(body: Body, segments: readonly Body[], roles: Roles, targ
   // Ranges run one after the other: each reads for itself.
   const bytesRead = segments.reduce((n, s) => n + bytesReadBy(s), 0)
   const bytesWritten = storedTensors(body).reduce((n, s) => n + tensorBytes(s, sizeOf(s.node.shape)), 0)
-  const { matrix, extents } = roles
+  const { matrix, extents, passes = 1 } = roles
+  // Where schedules have the last word (`doubts.ts`), they count what passes compute again.
+  const sweeps = target.programShare === undefined || passes === 1 ? noSweeps : sweepsOf(body, roles.row)
   const product = matrix === undefined ? undefined : productWork(body, matrix, extents, target)
   const works =
     segments.length === 1
-      ? [workOf(body, roles, product, target)]
-      : segments.map((s) => workOf(s, elementwiseRoles(s), undefined, target))
+      ? [workOf(body, roles, product, sweeps, target)]
+      : segments.map((s) => workOf(s, elementwiseRoles(s), undefined, noSweeps, target))
   const total = (pick: (w: Work) => number): number => works.reduce((n, w) => n + pick(w), 0)
   // Ranges store parts of the same tensors.
   const written = storedTensors(body).reduce((n, s) => n + sizeOf(s.node.shape) * target.prices.write[s.node.dtype], 0)
-  const windows = windowWork(body, roles, target)
+  const windows = windowWork(body, roles, sweeps, target)
   const compute = total((w) => w.compute) + written + windows.seconds
-  const again = (target.rereadShare ?? 1) * (((roles.passes ?? 1) - 1) * bytesRead + windows.bytes)
+  const again =
+    (target.rereadShare ?? 1) * ((passes - 1) * bytesRead + windows.bytes) + partialSectorBytes(body, roles, target)
   const moving = movingSeconds(bytesRead + bytesWritten + again, target)
   const busy = together(moving, compute, target)
   const stretch = stretchOf(body, roles, target)
@@ -138,7 +143,7 @@ interface Work {
 }
 
 /** Arithmetic of a body: each statement once for every point of its axes and of the grid around it; `product` is that of its matrix product. */
-function workOf(body: Body, roles: Roles, product: ProductWork | undefined, target: Machine): Work {
+function workOf(body: Body, roles: Roles, product: ProductWork | undefined, sweeps: Sweeps, target: Machine): Work {
   const { extents, matrix, chain } = roles
   const size = (axes: Iterable<string>): number => pointsOf(extents, axes)
   const grid = matrix === undefined && chain === undefined ? [...roles.parallel] : []
@@ -180,7 +185,7 @@ function workOf(body: Body, roles: Roles, product: ProductWork | undefined, targ
   let products = 0
   for (const l of body.lets) {
     const op = l.op
-    const each = secondsOf(l)
+    const each = secondsOf(l) * (sweeps.get(l.id) ?? 1)
     const repeats = prologue.get(l.id)
     const parts = sides.length === 0 ? 1 : inEach(l)
     const points =

@@ -11,6 +11,7 @@ import type { Roles } from '../axes/roles.ts'
 import { slidingGrid } from '../axes/windowBlocks.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import { foldingGrid } from './stretch.ts'
+import type { Sweeps } from './sweeps.ts'
 
 export interface WindowWork {
   /** Bytes that programs read again: each the places of its own block once, in whole sectors of memory. */
@@ -22,7 +23,7 @@ export interface WindowWork {
 const none: WindowWork = { bytes: 0, seconds: 0 }
 
 /** The work of a kernel's windows. Nothing where programs are no blocks of threads, and of products, whose price has it. */
-export function windowWork(body: Body, roles: Roles, target: Machine): WindowWork {
+export function windowWork(body: Body, roles: Roles, sweeps: Sweeps, target: Machine): WindowWork {
   const { kind, extents, parallel, reduced, matrix, chain } = roles
   if (target.programShare === undefined || kind !== 'reduction' || matrix !== undefined || chain !== undefined)
     return none
@@ -51,7 +52,7 @@ export function windowWork(body: Body, roles: Roles, target: Machine): WindowWor
     }, 1)
     bytes += Math.max(0, programs * places - Math.min(sizeOf(tensor.shape), pointsOf(extents, l.axes)) * each)
     const exprs = [...op.index, ...op.mask.map((b) => b.expr)]
-    const found = pointsOf(extents, l.axes) * readShare(exprs, sliding, roles, target)
+    const found = pointsOf(extents, l.axes) * (sweeps.get(l.id) ?? 1) * readShare(exprs, sliding, roles, target)
     seconds += found * (1 + 2 * op.mask.length) * priceOf('add', 'i32', target.prices)
   }
   return { bytes, seconds }

@@ -135,7 +135,8 @@ export function chooseLayout(q: LayoutRequest): Layout {
     const at = q.contiguous.indexOf(a)
     return at < 0 ? q.contiguous.length : at
   }
-  const order = [...names].sort((a, b) => rank(a) - rank(b) || size(b) - size(a))
+  const last = (a: string): number => (isFoldedAside(q, a) ? 1 : 0)
+  const order = [...names].sort((a, b) => last(a) - last(b) || rank(a) - rank(b) || size(b) - size(a))
   const bits = new Map<string, readonly number[]>([...(q.forced ?? [])].map(([a, f]) => [a, f.bits]))
   for (const a of order) {
     if (q.forced?.has(a) === true) continue
@@ -180,6 +181,14 @@ export function chooseLayout(q: LayoutRequest): Layout {
     }),
   )
   return new Layout(axes, 2 ** total)
+}
+
+/** Whether an axis is folded (a window's) wherever it stands beside others that have points for all threads: their folds need no exchange then. */
+function isFoldedAside(q: LayoutRequest, axis: string): boolean {
+  if (!q.folded.has(axis) || q.rows.has(axis)) return false
+  const kept = (n: Nest): number =>
+    n.axes.reduce((p, a) => (q.folded.has(a) && !q.rows.has(a) ? p : p * (q.sizes.get(a) ?? 1)), 1)
+  return q.nests.every((n) => !n.axes.includes(axis) || kept(n) === 1 || kept(n) >= q.threads)
 }
 
 /** The longest vector with which every thread has one of the points, four at least. */
