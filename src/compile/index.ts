@@ -29,6 +29,7 @@ import type { Reuse } from './programMemory.ts'
 import { makeReport } from './report.ts'
 import { checkAssembled, checkStored, isStoredBeyond } from './stored.ts'
 import { type Attempt, wholeOrInStrips } from './strips/index.ts'
+import { orderWeights } from './weightOrder.ts'
 import { orderWindows } from './windowOrder.ts'
 import { writeOutContractions } from './writtenOut.ts'
 
@@ -76,7 +77,8 @@ function prepared(graph: Graph, options: CompileOptions): Rewritten {
   if (verify) verifyGraph(graph)
   const precise = mode === 'fast' && precision !== 'ieee' ? withPrecision(graph, precision) : graph
   const integers = mode === 'fast' && fuse ? multiplyIntegers(precise, target) : precise
-  const { graph: rewritten, applied } = rewriteGraph(integers, { mode, fold: (node) => fold(node, mode) })
+  const weighed = fuse ? orderWeights(integers, target, mode) : integers
+  const { graph: rewritten, applied } = rewriteGraph(weighed, { mode, fold: (node) => fold(node, mode) })
   const known = mode === 'fast' && fuse ? takeKnownSums(rewritten) : rewritten
   if (verify) verifyGraph(known)
   const inOrder = fuse ? orderWindows(known, target, mode) : known
