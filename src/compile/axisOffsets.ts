@@ -3,7 +3,7 @@
  * are places outside; what turns an axis around, cuts it, takes it apart or rolls it keeps that form.
  */
 import type { Node } from '../graph/node.ts'
-import { rowMajorStrides, type Shape, sizeOf } from '../types/shape.ts'
+import { rowMajorStrides, type Shape } from '../types/shape.ts'
 
 /** Where elements stand: offsets along each axis, which add up; outside where one of them is. */
 export interface AxisOffsets {
@@ -111,16 +111,21 @@ function through(view: Node, { axes, other }: AxisOffsets): AxisOffsets | undefi
   }
 }
 
-/** What a value is a view of, and where its elements stand there; undefined where they are no sums of offsets along axes. */
-export function offsetsOf(operand: Node): { readonly source: Node; readonly offsets: AxisOffsets } | undefined {
+/** What a value is a view of (itself where it is none), and the views, outermost first. */
+export function viewsOf(operand: Node): { readonly source: Node; readonly views: readonly Node[] } {
   const views: Node[] = []
   let source = operand
   for (; source.inputs.length === 1 && isSeen(source); source = source.inputs[0] ?? source) views.push(source)
-  if (sizeOf(operand.shape) === 0 || sizeOf(source.shape) === 0 || source.shape.some((n) => n > longest))
-    return undefined
+  return { source, views }
+}
+
+/** Where a value's elements stand in what it is a view of; undefined where these are no sums of offsets along axes, or an axis is too long to be looked at. */
+export function offsetsOf(operand: Node): AxisOffsets | undefined {
+  const { source, views } = viewsOf(operand)
+  for (const { shape } of [source, ...views]) if (shape.some((n) => n === 0 || n > longest)) return undefined
   let offsets: AxisOffsets | undefined = { axes: whole(source.shape), other: undefined }
   for (const view of views.toReversed()) if (offsets !== undefined) offsets = through(view, offsets)
-  return offsets === undefined ? undefined : { source, offsets }
+  return offsets
 }
 
 const seen = new Set(['reshape', 'permute', 'flip', 'broadcast', 'slice', 'window', 'pad'])

@@ -6,14 +6,14 @@
 import { inOrigin } from '../diagnostics/origin.ts'
 import { makeNode } from '../graph/build.ts'
 import type { Graph, Node, NodeOf } from '../graph/node.ts'
-import { mapGraph, usersOf, withInputs } from '../graph/traverse.ts'
+import { mapGraph, nodesOf, usersOf, withInputs } from '../graph/traverse.ts'
 import { overElements } from '../host/engine.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
 import { writeElement } from '../scalar/host.ts'
 import type { Machine } from '../target/machine.ts'
 import { type HostArray, hostArray } from '../types/host.ts'
 import { sizeOf } from '../types/shape.ts'
-import { type AxisOffsets, offsetsOf, outside } from './axisOffsets.ts'
+import { type AxisOffsets, offsetsOf, outside, viewsOf } from './axisOffsets.ts'
 
 type Contraction = NodeOf<'contract'>
 
@@ -25,7 +25,7 @@ interface Operand {
 
 /** The graph with literal operands in the order of loops; itself where there is none to be written, or products are no loops'. */
 export function orderWeights(graph: Graph, { loops }: Machine, mode: NumericsMode): Graph {
-  if (mode === 'strict' || loops === undefined) return graph
+  if (mode === 'strict' || loops === undefined || !nodesOf(graph).some(hasLiteral)) return graph
   const users = usersOf(graph)
   const ordered = new Map<string, Node>()
   const numbers = new Map<Node, number>()
@@ -38,10 +38,10 @@ export function orderWeights(graph: Graph, { loops }: Machine, mode: NumericsMod
     const { lhs, rhs, out } = node.attrs
     const [labels, others] = side === 0 ? [lhs, rhs] : [rhs, lhs]
     if (operand === undefined || !isReadOnce(operand, users)) return undefined
-    const found = offsetsOf(operand)
-    if (found === undefined || found.source.op !== 'constant') return undefined
-    const { source, offsets } = found
-    if (sizeOf(operand.shape) > sizeOf(source.shape)) return undefined
+    const { source } = viewsOf(operand)
+    if (source.op !== 'constant' || sizeOf(operand.shape) > sizeOf(source.shape)) return undefined
+    const offsets = offsetsOf(operand)
+    if (offsets === undefined) return undefined
     const isOfBoth = (l: string): boolean => out.includes(l) && others.includes(l)
     const isBeside = (l: string, d: number): boolean => !isOfBoth(l) && isRun(offsets.axes[d] ?? [])
     if ([...labels].some(isBeside)) return undefined
@@ -67,6 +67,10 @@ export function orderWeights(graph: Graph, { loops }: Machine, mode: NumericsMod
   })
   return changed ? result : graph
 }
+
+/** Whether a node is a contraction of a view of a literal. */
+const hasLiteral = (n: Node): boolean =>
+  n.op === 'contract' && n.inputs.some((x) => x.op !== 'constant' && viewsOf(x).source.op === 'constant')
 
 /** Whether nobody else reads an operand, or anything that it is a view of: what is written in another order takes its place. */
 function isReadOnce(operand: Node, users: ReadonlyMap<Node, readonly Node[]>): boolean {

@@ -1,6 +1,6 @@
 /** Literal operands in the order that loops read, and the offsets that views of them have along axes. */
 import { describe, expect, test } from 'vitest'
-import { offsetsOf } from '../../src/compile/axisOffsets.ts'
+import { offsetsOf, viewsOf } from '../../src/compile/axisOffsets.ts'
 import { compileGraph } from '../../src/compile/index.ts'
 import { orderWeights } from '../../src/compile/weightOrder.ts'
 import * as c from '../../src/compose/index.ts'
@@ -133,7 +133,7 @@ describe('offsets along axes', () => {
       const view = build(numbers([4, 6, 8]))
       const found = offsetsOf(view)
       if (found === undefined) throw new Error('no offsets')
-      const { axes, other } = found.offsets
+      const { axes, other } = found
       const got = axes.reduce<number[]>((all, own) => all.flatMap((a) => own.map((b) => a + b)), [0])
       const want = [...(evaluateConstant(view) as Float32Array)]
       expect(got.map((x) => (Number.isNaN(x) ? other : x))).toEqual(want)
@@ -151,7 +151,8 @@ describe('offsets along axes', () => {
         [0, 0],
       ])
       expect(offsetsOf(twice)).toBeUndefined()
-      expect(offsetsOf(c.add(x, param(0, [4, 6, 8], 'f32')))?.source.op).toBe('add')
+      expect(viewsOf(c.flip(c.add(x, param(0, [4, 6, 8], 'f32')), [1])).source.op).toBe('add')
+      expect(offsetsOf(makeNode('broadcast', [numbers([1])], { shape: [2 ** 31], dims: [0] }))).toBeUndefined()
     })
   })
 })
