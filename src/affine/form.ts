@@ -129,10 +129,9 @@ export const ofAtom = (a: Atom): Expr | undefined => (a.kind === 'axis' || a.kin
 
 /** Visits every atom, outermost first. */
 export function visitAtoms(e: Expr, visit: (a: Atom) => void): void {
-  for (const t of e.terms) {
-    visit(t.atom)
-    const of = ofAtom(t.atom)
-    if (of !== undefined) visitAtoms(of, visit)
+  for (const { atom } of e.terms) {
+    visit(atom)
+    if (atom.kind !== 'axis' && atom.kind !== 'value') visitAtoms(atom.of, visit)
   }
 }
 
@@ -203,11 +202,10 @@ export function asAxis(e: Expr): { name: string; extent: number } | undefined {
 export function strideOf(e: Expr, name: string): number | undefined {
   let stride = 0
   for (const t of e.terms) {
-    if (t.atom.kind === 'axis' && t.atom.name === name) stride += t.coef
-    else {
-      const of = ofAtom(t.atom)
-      if (of !== undefined && axesOf(of).has(name)) return undefined
-    }
+    const { atom } = t
+    if (atom.kind === 'axis') {
+      if (atom.name === name) stride += t.coef
+    } else if (atom.kind !== 'value' && axesOf(atom.of).has(name)) return undefined
   }
   return stride
 }

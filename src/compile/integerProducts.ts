@@ -7,7 +7,7 @@ import { makeNode } from '../graph/build.ts'
 import type { Graph, Node, NodeOf } from '../graph/node.ts'
 import { labelExtents } from '../graph/ops/contraction.ts'
 import { opTable } from '../graph/table.ts'
-import { mapGraph, withInputs } from '../graph/traverse.ts'
+import { mapGraph, nodesOf, withInputs } from '../graph/traverse.ts'
 import { narrowed, rangeOf } from '../rewrite/shortIntegers.ts'
 import { fits16, type Range } from '../scalar/narrow.ts'
 import type { Machine } from '../target/machine.ts'
@@ -110,9 +110,11 @@ function ofIntegers(node: Contraction): Node | undefined {
   return result
 }
 
+const isOfIntegers = (n: Node): boolean => n.op === 'contract' && n.inputs.every((x) => stepped(x) !== undefined)
+
 /** A graph whose contractions of integers times steps are those of the integers, where the machine has a rate for these. */
 export function multiplyIntegers(graph: Graph, { matrixRate, integerMatrixRate = 0 }: Machine): Graph {
-  if (integerMatrixRate <= matrixRate) return graph
+  if (integerMatrixRate <= matrixRate || !nodesOf(graph).some(isOfIntegers)) return graph
   return mapGraph(graph, (node, inputs) => {
     const same = withInputs(node, inputs)
     return (same.op === 'contract' ? ofIntegers(same) : undefined) ?? same

@@ -1,5 +1,5 @@
 /** Walking and rebuilding graphs. Nothing recurses: a graph may be tens of thousands of nodes deep. */
-import { invariant } from '../diagnostics/errors.ts'
+import { InternalError } from '../diagnostics/errors.ts'
 import { inOrigin } from '../diagnostics/origin.ts'
 import { makeNode } from './build.ts'
 import type { AttrsByOp, Graph, Node, OpName } from './node.ts'
@@ -73,7 +73,7 @@ export function mapGraph(graph: Graph, rebuild: (node: Node, inputs: readonly No
   const to = new Map<Node, Node>()
   const image = (n: Node): Node => {
     const r = to.get(n)
-    invariant(r !== undefined, 'a node before its inputs')
+    if (r === undefined) throw new InternalError('a node before its inputs')
     return r
   }
   for (const node of nodesOf(graph))

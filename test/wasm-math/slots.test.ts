@@ -185,7 +185,10 @@ const marks = (text: string): Marks => {
   }
   return m
 }
-const slots = (text: string): readonly number[] => slotsOf(marks(text), 0, () => 'i32').slot.map((s) => s ?? -1)
+const slots = (text: string): readonly number[] => {
+  const m = marks(text)
+  return [...slotsOf(m, 0, new Array<string>(m.locals).fill('i32')).slot]
+}
 
 test.each([
   ['one after the other', 'set:0 get:0 set:1 get:1', [0, 0]],

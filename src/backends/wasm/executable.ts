@@ -4,6 +4,7 @@ import { mathImports } from '../../codegen/vector/math/special.ts'
 import { compileModule, type KernelJob } from '../../codegen/wasm/kernel.ts'
 import { InternalError, invariant, UserError } from '../../diagnostics/errors.ts'
 import { compilingModule } from '../../host/engine.ts'
+import { ofUnnamed } from '../../kernel/unnamed.ts'
 import type { DeviceBuffer, Executable, KeptCode, KeptFunction, StepTime } from '../../runtime/backend.ts'
 import type { TensorBuffer } from '../../runtime/buffers.ts'
 import { bytesAt, type Extents } from '../../runtime/extents.ts'
@@ -171,8 +172,9 @@ export const engineOf = ({ relaxed, maxPages, shared }: Device): string =>
 function codeOf(device: Device, program: Program): KeptCode {
   const { machine, relaxed, maxPages, shared } = device
   const memory = { min: 1, max: maxPages, shared }
+  const secondsOf = ofUnnamed((kernel) => estimateSeconds(kernel, machine))
   const kernels = kernelsOf(program).map(({ step, program: of }, i) => {
-    const seconds = estimateSeconds(step.kernel, machine)
+    const seconds = secondsOf(step.kernel)
     const job: KernelJob = {
       kernel: step.kernel,
       name: `k${i}`,

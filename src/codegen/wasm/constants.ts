@@ -33,8 +33,9 @@ export function loopConstants(fn: VectorFunction): ReadonlyMap<string, Constant>
       return
     }
     if (e.kind === 'let') statements(e.body, true)
-    // Most are registers.
-    for (const x of operandsOf(e)) if (x.kind !== 'register') expression(x)
+    // Most are registers and numbers of addresses.
+    for (const x of operandsOf(e))
+      if (x.kind !== 'register' && (x.kind !== 'const' || x.type.bank === 'vector')) expression(x)
   }
   const statements = (list: readonly Statement[], isInLoop: boolean): void => {
     for (const s of list) {

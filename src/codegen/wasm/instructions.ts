@@ -27,8 +27,7 @@ function tableOf<Op extends string>(
   return Object.fromEntries(made) as Record<Op, Codes>
 }
 
-function found(code: number | undefined, what: string, type?: Type): number {
-  if (code !== undefined) return code
+function missing(what: string, type?: Type): never {
   throw new InternalError(`WebAssembly has no instruction for ${what}${type === undefined ? '' : ` of ${type.name}`}`)
 }
 
@@ -64,19 +63,19 @@ const splat = tableOf(['splat'], vectors, named)
 const lane = tableOf(['extract_lane', 'replace_lane'], vectors, named)
 const bits = tableOf(['bitmask'], masks, (op, t) => `${t.element}x${t.lanes}.${op}`)
 
-export const unaryCode = (op: UnaryOp, t: Type): number => found(unary[op].get(t.name), op, t)
-export const binaryCode = (op: BinaryOp, t: Type): number => found(binary[op].get(t.name), op, t)
-export const compareCode = (op: CompareOp, t: Type): number => found(compare[op].get(t.name), op, t)
-export const shiftCode = (op: 'shl' | 'shr_s' | 'shr_u', t: Type): number => found(shift[op].get(t.name), op, t)
-export const zeroCode = (t: Type): number => found(zero.eqz.get(t.name), 'a test', t)
+export const unaryCode = (op: UnaryOp, t: Type): number => unary[op].get(t.name) ?? missing(op, t)
+export const binaryCode = (op: BinaryOp, t: Type): number => binary[op].get(t.name) ?? missing(op, t)
+export const compareCode = (op: CompareOp, t: Type): number => compare[op].get(t.name) ?? missing(op, t)
+export const shiftCode = (op: 'shl' | 'shr_s' | 'shr_u', t: Type): number => shift[op].get(t.name) ?? missing(op, t)
+export const zeroCode = (t: Type): number => zero.eqz.get(t.name) ?? missing('a test', t)
 export const fusedCode = (negated: boolean, t: Type): number =>
-  found(fused[negated ? 'relaxed_nmadd' : 'relaxed_madd'].get(t.name), 'fma', t)
-export const splatCode = (t: Type): number => found(splat.splat.get(t.name), 'splat', t)
-export const laneCode = (op: 'extract_lane' | 'replace_lane', t: Type): number => found(lane[op].get(t.name), op, t)
-export const bitsCode = (t: Type): number => found(bits.bitmask.get(t.name), 'bits', t)
+  fused[negated ? 'relaxed_nmadd' : 'relaxed_madd'].get(t.name) ?? missing('fma', t)
+export const splatCode = (t: Type): number => splat.splat.get(t.name) ?? missing('splat', t)
+export const laneCode = (op: 'extract_lane' | 'replace_lane', t: Type): number => lane[op].get(t.name) ?? missing(op, t)
+export const bitsCode = (t: Type): number => bits.bitmask.get(t.name) ?? missing('bits', t)
 
 /** Instructions by name. */
-const code = (name: string): number => found(opcodes.get(name), name)
+const code = (name: string): number => opcodes.get(name) ?? missing(name)
 
 export const anyCode = code('v128.any_true')
 export const lookupCode = code('i8x16.swizzle')
@@ -88,7 +87,7 @@ const packs: Codes = new Map([
   [T.m16x8.name, code('i16x8.narrow_i32x4_s')],
   [T.m8x16.name, code('i8x16.narrow_i16x8_s')],
 ])
-export const packCode = (t: Type): number => found(packs.get(t.name), 'a pack', t)
+export const packCode = (t: Type): number => packs.get(t.name) ?? missing('a pack', t)
 
 export const dotPairsCode = code('i32x4.dot_i16x8_s')
 
@@ -125,7 +124,7 @@ function conversionKey(to: Type, from: Type, signed: boolean, high: boolean): st
 }
 
 export const convertCode = (to: Type, from: Type, signed: boolean, high: boolean): number =>
-  found(conversions.get(conversionKey(to, from, signed, high)), `${to.name} of ${from.name}`)
+  conversions.get(conversionKey(to, from, signed, high)) ?? missing(`${to.name} of ${from.name}`)
 
 /** Scalars' views have instructions, vectors' have none. */
 const views: Codes = new Map(
@@ -134,7 +133,9 @@ const views: Codes = new Map(
   ),
 )
 export const viewCode = (to: Type, from: Type): number | undefined =>
-  to.bank === 'vector' ? undefined : found(views.get(`${to.name} ${from.name}`), `${from.name} seen as ${to.name}`)
+  to.bank === 'vector'
+    ? undefined
+    : (views.get(`${to.name} ${from.name}`) ?? missing(`${from.name} seen as ${to.name}`))
 
 const whole = (t: Type): string => (t.bank === 'vector' ? 'v128' : t.name)
 
@@ -152,12 +153,12 @@ const loads = tableOf<LoadForm>(
   [...scalars, ...vectors],
   (form, t) => forms[form](t),
 )
-export const loadCode = (form: LoadForm, t: Type): number => found(loads[form].get(t.name), 'a load', t)
+export const loadCode = (form: LoadForm, t: Type): number => loads[form].get(t.name) ?? missing('a load', t)
 
 const stores = tableOf<StoreForm>(['plain', '8', '16'], all, (form, t) =>
   form === 'plain' ? `${whole(t)}.store` : `${t.name}.store${form}`,
 )
-export const storeCode = (form: StoreForm, t: Type): number => found(stores[form].get(t.name), 'a store', t)
+export const storeCode = (form: StoreForm, t: Type): number => stores[form].get(t.name) ?? missing('a store', t)
 
 const laneMoves = tableOf(['load', 'store'], vectors, (op, t) => `v128.${op}${8 * T.elementBytes[t.element]}_lane`)
-export const laneMoveCode = (op: 'load' | 'store', t: Type): number => found(laneMoves[op].get(t.name), 'a lane', t)
+export const laneMoveCode = (op: 'load' | 'store', t: Type): number => laneMoves[op].get(t.name) ?? missing('a lane', t)

@@ -14,8 +14,8 @@ export function labelExtents(
   const take = (labels: string, shape: readonly number[]): void => {
     if (labels.length !== shape.length)
       throw new UserError('E_SHAPE', `labels "${labels}" for an operand of shape ${showShape(shape)}`)
-    ;[...labels].forEach((l, i) => {
-      const d = shape[i] ?? 0
+    for (const [i, d] of shape.entries()) {
+      const l = labels.charAt(i)
       const have = out.get(l)
       if (have !== undefined && have !== d)
         throw new UserError(
@@ -24,7 +24,7 @@ export function labelExtents(
           { help: 'the inner extents of a matrix product must agree' },
         )
       out.set(l, d)
-    })
+    }
   }
   take(lhs, lhsShape)
   take(rhs, rhsShape)

@@ -1,12 +1,12 @@
 /** Views: ops whose every output element is one input element (or padding) at an index map's coordinates. */
-import { invariant, UserError } from '../../diagnostics/errors.ts'
+import { InternalError, invariant, UserError } from '../../diagnostics/errors.ts'
 import { showShape, sizeOf } from '../../types/shape.ts'
 import type { Node } from '../node.ts'
 import type { OpDef } from '../op.ts'
 
 const one = (inputs: readonly Node[]): Node => {
   const [x] = inputs
-  invariant(x !== undefined, 'a view without input')
+  if (x === undefined) throw new InternalError('a view without input')
   return x
 }
 

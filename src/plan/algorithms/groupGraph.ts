@@ -54,28 +54,33 @@ export class GroupGraph {
    * dynamic topological sort algorithm for directed acyclic graphs, 2007).
    */
   private rankAbove(ranks: Map<number, number>, from: number, to: number): void {
-    const rank = (id: number): number => ranks.get(id) ?? 0
-    const [least, most] = [rank(to), rank(from)]
+    const [least, most] = [ranks.get(to) ?? 0, ranks.get(from) ?? 0]
     if (most < least) return
-    const reached = (root: number, next: (id: number) => ReadonlySet<number>): number[] => {
-      const seen = new Set([root])
+    /** Groups that can be reached, by their ranks. */
+    const at = new Map<number, number>()
+    const reached = (root: number, neighbours: ReadonlyMap<number, ReadonlySet<number>>): Float64Array => {
+      const own = [ranks.get(root) ?? 0]
+      at.set(ranks.get(root) ?? 0, root)
       const stack = [root]
       for (let n = stack.pop(); n !== undefined; n = stack.pop())
-        for (const s of next(n))
-          if (!seen.has(s)) {
-            const at = ranks.get(s) ?? 0
-            if (at <= least || at >= most) continue
-            seen.add(s)
-            stack.push(s)
-          }
-      this.visited += seen.size
-      return [...seen].sort((p, q) => rank(p) - rank(q))
+        for (const s of neighbours.get(n) ?? none) {
+          const rank = ranks.get(s) ?? 0
+          if (rank <= least || rank >= most || at.has(rank)) continue
+          at.set(rank, s)
+          own.push(rank)
+          stack.push(s)
+        }
+      this.visited += own.length
+      return Float64Array.from(own).sort()
     }
-    const before = reached(from, (n) => this.predecessors(n))
-    const after = reached(to, (n) => this.successors(n))
-    const inOrder = [...before, ...after]
-    const places = inOrder.map(rank).sort((p, q) => p - q)
-    for (const [i, id] of inOrder.entries()) ranks.set(id, places[i] ?? 0)
+    const before = reached(from, this.pred)
+    const after = reached(to, this.succ)
+    // The two share no group: it would be on a cycle.
+    const inOrder = new Float64Array(before.length + after.length)
+    inOrder.set(before)
+    inOrder.set(after, before.length)
+    const places = inOrder.slice().sort()
+    for (let i = 0; i < places.length; i++) ranks.set(at.get(inOrder[i] ?? 0) ?? 0, places[i] ?? 0)
   }
 
   private ranked(): ReadonlyMap<number, number> {

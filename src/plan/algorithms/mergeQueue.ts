@@ -31,40 +31,48 @@ function turn({ size, smaller }: Pair): number {
 /** Where all are blocks, the kernel that grew last grows on until it is full: small kernels are made into blocks evenly. */
 const effort = ({ size }: Pair): number => Math.min(size, 2 * block)
 
-/** Bytes; those of blocks by powers of 256: where they are alike in the large, the block that grew last goes on. */
-const savingOf = (p: Pair): number => (turn(p) === 0 ? p.saving : Math.round(Math.log2(1 + p.saving) / 8))
-
-/** A pair with what orders it and the number of those added before it. */
-interface Entry {
-  readonly pair: Pair
+/** Pairs that nothing but when they were added tells apart, the last on top, with what orders them among others. */
+interface Rank {
   readonly turn: number
+  /** Bytes; those of blocks by powers of 256: where they are alike in the large, the block that grew last goes on. */
   readonly saving: number
+  readonly epilogue: boolean
   readonly effort: number
-  readonly at: number
+  readonly pairs: Pair[]
 }
 
-/** Negative where `p` is tried before `q`. */
-const compare = (p: Entry, q: Entry): number =>
-  p.turn - q.turn ||
-  q.saving - p.saving ||
-  Number(q.pair.epilogue) - Number(p.pair.epilogue) ||
-  p.effort - q.effort ||
-  q.at - p.at
+/** Negative where pairs of `p` are tried before those of `q`. */
+const compare = (p: Rank, q: Rank): number =>
+  p.turn - q.turn || q.saving - p.saving || Number(q.epilogue) - Number(p.epilogue) || p.effort - q.effort
 
 /** By turns, the largest saving first; among equals epilogues of products, then the smaller groups, then what was added last. */
 export class MergeQueue {
-  private readonly heap = new Heap<Entry>(compare)
-  private added = 0
+  /** Ranks that have pairs: of a program's pairs most are like others, layer by layer. */
+  private readonly heap = new Heap<Rank>(compare)
+  private readonly ranks = new Map<string, Rank>()
 
   constructor(pairs: readonly Pair[]) {
     for (const pair of pairs) this.add(pair)
   }
 
   add(pair: Pair): void {
-    this.heap.push({ pair, turn: turn(pair), saving: savingOf(pair), effort: effort(pair), at: this.added++ })
+    const { epilogue } = pair
+    const at = turn(pair)
+    const saving = at === 0 ? pair.saving : Math.round(Math.log2(1 + pair.saving) / 8)
+    const cost = effort(pair)
+    const key = `${at} ${saving} ${epilogue} ${cost}`
+    let rank = this.ranks.get(key)
+    if (rank === undefined) {
+      rank = { turn: at, saving, epilogue, effort: cost, pairs: [] }
+      this.ranks.set(key, rank)
+    }
+    if (rank.pairs.push(pair) === 1) this.heap.push(rank)
   }
 
   pop(): Pair | undefined {
-    return this.heap.pop()?.pair
+    const pairs = this.heap.peek()?.pairs
+    const pair = pairs?.pop()
+    if (pairs?.length === 0) this.heap.pop()
+    return pair
   }
 }

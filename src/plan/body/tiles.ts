@@ -3,7 +3,7 @@
 import type { Expr } from '../../affine/expr.ts'
 import * as ix from '../../affine/expr.ts'
 import { type Predicate, predicateKey } from '../../affine/predicate.ts'
-import { invariant, unreachable } from '../../diagnostics/errors.ts'
+import { InternalError, invariant, unreachable } from '../../diagnostics/errors.ts'
 import type { Node } from '../../graph/node.ts'
 import type { LetStmt, TileOp, ValueId } from '../../kernel/ir.ts'
 import { roundTo } from '../../scalar/eval.ts'
@@ -257,7 +257,7 @@ export class Tiles {
 
   letOf(id: ValueId): LetStmt {
     const l = this.lets[id]
-    invariant(l !== undefined, `value %${id} is not defined`)
+    if (l === undefined) throw new InternalError(`value %${id} is not defined`)
     return l
   }
 

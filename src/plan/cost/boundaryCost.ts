@@ -24,13 +24,14 @@ const viewedBytes = (x: Node): number =>
  * The scatters of a graph that copy their target: another reads that too, or its memory is not the program's (`stands`). The others
  * combine into it where it was made.
  */
-export function copyingScatters(nodes: Iterable<Node>, stands: (target: Node) => boolean): ReadonlySet<Node> {
+export function copyingScatters(nodes: readonly Node[], stands: (target: Node) => boolean): ReadonlySet<Node> {
+  const scatters = nodes.filter((n) => n.op === 'scatter' && copiesTarget(n))
+  if (scatters.length === 0) return new Set()
   const readers = new Map<Node, number>()
-  const scatters: Node[] = []
   for (const n of nodes) {
-    if (n.op === 'scatter' && copiesTarget(n)) scatters.push(n)
+    if (isFree(n)) continue
     const reads = opDef(n).boundary === undefined ? dataInputs(n).map(storageOf) : readsOfBoundary(n).buffers
-    if (!isFree(n)) for (const x of new Set(reads)) readers.set(x, (readers.get(x) ?? 0) + 1)
+    for (const x of new Set(reads)) readers.set(x, (readers.get(x) ?? 0) + 1)
   }
   return new Set(
     scatters.filter(({ inputs: [x] }) => {

@@ -76,9 +76,11 @@ export class Groups {
     for (const g of this.all.values()) this.refresh(g)
   }
 
-  /** Nodes that groups read. */
-  read(): Node[] {
-    return [...this.users.keys()]
+  /** Nodes that several groups read. */
+  sharedReads(): Node[] {
+    const out: Node[] = []
+    for (const [node, users] of this.users) if (users.size > 1) out.push(node)
+    return out
   }
 
   /** The group that stores a node where anything asks for it. */
@@ -169,18 +171,16 @@ export class Groups {
       if (this.home.get(m) === g.id) for (const u of this.users.get(m) ?? none) this.links.connect(g.id, u)
   }
 
-  private isReadOutside(node: Node, inside: ReadonlySet<number>): boolean {
-    for (const u of this.users.get(node) ?? none) if (!inside.has(u)) return true
-    return false
-  }
-
   /** Members at home in some groups that others use or that must stand in memory. */
   private outputsOf(members: ReadonlySet<Node>, inside: ReadonlySet<number>): Node[] {
     const out: Node[] = []
     for (const n of members) {
       const home = this.home.get(n)
       if (home === undefined || !inside.has(home)) continue
-      if (this.demanded.has(n) || this.isReadOutside(n, inside)) out.push(n)
+      const users = this.users.get(n) ?? none
+      let isStored = this.demanded.has(n) || users.size > inside.size
+      if (!isStored) for (const u of users) isStored ||= !inside.has(u)
+      if (isStored) out.push(n)
     }
     return out
   }

@@ -102,8 +102,8 @@ export class Planner {
 
   /** Keeps why two groups are not one; `loss` in modelled seconds, where a trial told. What is known of them already stays, if `first`. */
   refuse(a: Group, b: Group, why: Refused, loss: number | undefined, first = false): void {
-    const from = firstOf(a.members, (n) => b.inputs.has(n)) ?? [...a.members].at(-1)
-    const to = firstOf(b.members, (n) => from !== undefined && dataInputs(n).includes(from)) ?? [...b.members][0]
+    const from = firstIn(a.members, b.inputs) ?? [...a.members].at(-1)
+    const to = (from === undefined ? undefined : firstReader(b.members, from)) ?? [...b.members][0]
     if (from === undefined || to === undefined) return
     const key = `${from.id}>${to.id}`
     if (first && this.refused.has(key)) return
@@ -286,8 +286,13 @@ const outputsIn = (groups: readonly Pick<Group, 'outputs'>[]): Node[] => groups.
 
 const isProduct = (g: Group): boolean => g.made !== undefined && holdsProducts(g.made.roles)
 
-function firstOf(nodes: Iterable<Node>, is: (n: Node) => boolean): Node | undefined {
-  for (const n of nodes) if (is(n)) return n
+function firstIn(nodes: ReadonlySet<Node>, among: ReadonlySet<Node>): Node | undefined {
+  for (const n of nodes) if (among.has(n)) return n
+  return undefined
+}
+
+function firstReader(nodes: ReadonlySet<Node>, of: Node): Node | undefined {
+  for (const n of nodes) if (dataInputs(n).includes(of)) return n
   return undefined
 }
 

@@ -53,8 +53,9 @@ export function fuseSiblings(planner: Planner): void {
   // Kernels that hold all they may: told once, not for every other reader.
   const full = new Set<number>()
   const joined = new Set<number>()
+  // Joining others gives a tensor no more readers.
   const leaves = groups
-    .read()
+    .sharedReads()
     .map((node) => ({ node, bytes: bytesOf(node) }))
     .filter(({ bytes }) => bytes > 0)
     .sort((p, q) => q.bytes - p.bytes)

@@ -1,6 +1,6 @@
 /** Builds functions of the vector IR: statements into blocks, registers out of pools. */
 import { InternalError } from '../../../diagnostics/errors.ts'
-import { asExpr, type Operand, view } from './expr.ts'
+import { asExpr, int, type Operand, view } from './expr.ts'
 import type { Expr, External, Label, Register, Statement, StoreForm, VectorFunction } from './ir.ts'
 import type { Bank, Type } from './types.ts'
 
@@ -84,20 +84,16 @@ export class Builder {
     }
   }
 
-  private append(s: Statement): void {
-    this.open.statements.push(s)
-  }
-
   /** The value in a register of its own. */
   keep(value: Operand): Register {
-    const x = asExpr(value)
+    const x = typeof value === 'number' ? int(value) : value
     const register = this.register(x.type)
-    this.append({ kind: 'assign', register, value: x })
+    this.open.statements.push({ kind: 'assign', register, value: x })
     return register
   }
 
   assign(register: Register, value: Operand): void {
-    this.append({ kind: 'assign', register, value: view(register.type, value) })
+    this.open.statements.push({ kind: 'assign', register, value: view(register.type, value) })
   }
 
   /** What `body` gives, behind the statements that it builds: they run where the value is evaluated. */
@@ -124,24 +120,24 @@ export class Builder {
 
   store(address: Operand, value: Operand, offset: number, align: number, form: StoreForm = 'plain'): void {
     const [at, x] = [asExpr(address), asExpr(value)]
-    this.append({ kind: 'store', form, address: at, value: x, offset, align })
+    this.open.statements.push({ kind: 'store', form, address: at, value: x, offset, align })
   }
 
   storeLane(address: Operand, value: Expr, lane: number, offset: number, align: number): void {
-    this.append({ kind: 'storeLane', address: asExpr(address), value, lane, offset, align })
+    this.open.statements.push({ kind: 'storeLane', address: asExpr(address), value, lane, offset, align })
   }
 
   if(condition: Operand, then: () => void, otherwise?: () => void): void {
     const c = asExpr(condition)
     const yes = this.nested(then)
     const no = otherwise === undefined ? undefined : this.nested(otherwise)
-    this.append({ kind: 'if', condition: c, body: yes, otherwise: no })
+    this.open.statements.push({ kind: 'if', condition: c, body: yes, otherwise: no })
   }
 
   /** `for (counter = from; counter < to; counter += step)`, of signed i32s; `to` is evaluated in every round. */
   for(counter: Register, from: Operand, to: Operand, step: number, body: () => void): void {
     const [first, end] = [asExpr(from), asExpr(to)]
-    this.append({ kind: 'for', counter, from: first, to: end, step, body: this.nested(body) })
+    this.open.statements.push({ kind: 'for', counter, from: first, to: end, step, body: this.nested(body) })
   }
 
   /** The body, then again while the condition that it gives holds. */
@@ -151,30 +147,30 @@ export class Builder {
       condition = body()
     })
     if (condition === undefined) throw new InternalError('a loop without condition')
-    this.append({ kind: 'repeat', body: inner, condition })
+    this.open.statements.push({ kind: 'repeat', body: inner, condition })
   }
 
   /** The body, until the condition before it holds. */
   until(condition: Expr, body: () => void): void {
-    this.append({ kind: 'until', condition, body: this.nested(body) })
+    this.open.statements.push({ kind: 'until', condition, body: this.nested(body) })
   }
 
   /** Statements that `leave` leaves. */
   scope(body: (label: Label) => void): void {
     const label = { id: this.labels++ }
-    this.append({ kind: 'scope', label, body: this.nested(() => body(label)) })
+    this.open.statements.push({ kind: 'scope', label, body: this.nested(() => body(label)) })
   }
 
   leave(label: Label, condition: Expr): void {
-    this.append({ kind: 'leave', label, condition })
+    this.open.statements.push({ kind: 'leave', label, condition })
   }
 
   copy(to: Operand, from: Operand, bytes: Operand): void {
-    this.append({ kind: 'copy', to: asExpr(to), from: asExpr(from), bytes: asExpr(bytes) })
+    this.open.statements.push({ kind: 'copy', to: asExpr(to), from: asExpr(from), bytes: asExpr(bytes) })
   }
 
   run(callee: VectorFunction, args: readonly Expr[]): void {
-    this.append({ kind: 'run', callee, args })
+    this.open.statements.push({ kind: 'run', callee, args })
   }
 
   /** A function outside the program; the same name is the same function. */

@@ -42,7 +42,8 @@ export function unary(op: UnaryOp, x: Operand, type?: Type): Expr {
 export function binary(op: BinaryOp, x: Operand, y: Operand, type?: Type): Expr {
   const a = typeof x === 'number' ? int(x) : x
   const t = type ?? a.type
-  return { kind: 'binary', type: t, op, a: a.type === t ? a : view(t, a), b: view(t, y) }
+  const b = typeof y === 'number' ? int(y) : y
+  return { kind: 'binary', type: t, op, a: a.type === t ? a : view(t, a), b: b.type === t ? b : view(t, b) }
 }
 
 /** Of bits: a mask of masks; of a mask and other lanes, those lanes. */

@@ -29,7 +29,7 @@ export const isDirectFloat = (op: string): op is Direct => Object.hasOwn(direct,
 
 const compares = ['eq', 'ne', 'lt', 'le', 'gt', 'ge'] as const
 export type Compare = (typeof compares)[number]
-export const isCompareName = (op: string): op is Compare => compares.some((c) => c === op)
+export const isCompareName = (op: string): op is Compare => (compares as readonly string[]).includes(op)
 
 /** One operation per part. */
 export function emitDirectFloat(f: Builder, op: Direct, args: readonly Reg[], like: Reg): Reg {

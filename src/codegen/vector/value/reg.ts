@@ -103,13 +103,18 @@ export function part(r: Reg, i: number): Register {
 }
 
 /** What part `i` holds. */
-export const read = (r: Reg, i = 0): Expr => X.view(partType(r.dtype, r.lanes), part(r, i))
+export function read(r: Reg, i = 0): Expr {
+  const type = partType(r.dtype, r.lanes)
+  const held = r.parts[i] ?? part(r, i)
+  return held.type === type ? held : X.view(type, held)
+}
 
 /** A fresh register of the values that `value` gives for each part. */
 export function makeReg(f: Builder, dtype: DType, lanes: Lanes, value: (part: number) => Expr): Reg {
   const type = partType(dtype, lanes)
+  const count = partCount(dtype, lanes)
   const parts: Register[] = []
-  for (let i = 0; i < partCount(dtype, lanes); i++) parts.push(f.keep(X.view(type, value(i))))
+  for (let i = 0; i < count; i++) parts.push(f.keep(X.view(type, value(i))))
   return { dtype, lanes, parts }
 }
 

@@ -130,7 +130,7 @@ export class Values implements Point {
     else if (home?.kind === 'tile') d = Math.max(home.depth, this.scope.exprDepth(this.axes.tileIndex(home.tile)))
     else {
       const { op } = this.def(id)
-      invariant(op !== undefined, `carried value %${id} has no place`)
+      if (op === undefined) throw new InternalError(`carried value %${id} has no place`)
       for (const e of expressionsOf(op)) d = Math.max(d, this.exprDepth(e))
       for (const i of inlineOperands(op)) d = Math.max(d, this.depth(i))
       if (op.kind === 'at') {
@@ -212,7 +212,7 @@ export class Values implements Point {
     if (home?.kind === 'tile')
       return this.readTile(home, this.axes.tileIndex(home.tile), this.def(id).dtype, d, key, lanes, j)
     const { op, dtype } = this.def(id)
-    invariant(op !== undefined, `carried value %${id} has no place`)
+    if (op === undefined) throw new InternalError(`carried value %${id} has no place`)
     const { f, env, scope } = this
     const known = lanes === 4 ? this.known.of(id, j) : undefined
     if (known !== undefined) return constantLanes(this, dtype, known)

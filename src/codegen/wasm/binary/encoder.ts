@@ -68,10 +68,19 @@ export class Bytes {
 
   /** A byte, and a number below 2^32 in unsigned LEB128: most of what functions are made of. */
   numbered(b: number, n: number): void {
-    if (this.length + 2 > this.data.length) this.reserve(2)
+    if (this.length + 3 > this.data.length) this.reserve(3)
     this.data[this.length++] = b
     if (n >= 0 && n < 0x80) this.data[this.length++] = n
-    else this.u32(n)
+    else if (n >= 0 && n < 0x4000) {
+      this.data[this.length++] = (n & 0x7f) | 0x80
+      this.data[this.length++] = n >>> 7
+    } else this.u32(n)
+  }
+
+  /** An instruction's code: one byte; above 16 bits, those are a prefix before a number. */
+  opcode(code: number): void {
+    if (code > 0xffff) this.numbered(code >>> 16, code & 0xffff)
+    else this.byte(code)
   }
 
   /** Unsigned LEB128 in exactly five bytes, to be patched by `patchU32`. */

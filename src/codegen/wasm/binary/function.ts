@@ -112,6 +112,11 @@ export class FunctionBuilder {
   }
 
   i32Const(n: number): void {
+    // Of these the signed form is the unsigned one.
+    if (n >= 0 && n < 0x40) {
+      this.code.numbered(0x41, n)
+      return
+    }
     this.code.byte(0x41)
     this.code.i32(n)
   }
@@ -134,51 +139,45 @@ export class FunctionBuilder {
   /** Sixteen bytes, lowest first. */
   v128Const(bytes: Uint8Array | readonly number[]): void {
     invariant(bytes.length === 16, 'a v128 has sixteen bytes')
-    this.opcode((SIMD << 16) | 12)
+    this.code.opcode((SIMD << 16) | 12)
     this.code.bytes(bytes)
   }
 
   f32x4Const(x: number): void {
-    this.opcode((SIMD << 16) | 12)
+    this.code.opcode((SIMD << 16) | 12)
     for (let i = 0; i < 4; i++) this.code.f32(x)
   }
 
   f64x2Const(x: number): void {
-    this.opcode((SIMD << 16) | 12)
+    this.code.opcode((SIMD << 16) | 12)
     for (let i = 0; i < 2; i++) this.code.f64(x)
   }
 
   i32x4Const(a: number, b = a, c = a, d = a): void {
-    this.opcode((SIMD << 16) | 12)
+    this.code.opcode((SIMD << 16) | 12)
     for (const x of [a, b, c, d]) for (let i = 0; i < 32; i += 8) this.code.byte((x >>> i) & 0xff)
   }
 
   i64x2Const(x: bigint): void {
-    this.opcode((SIMD << 16) | 12)
+    this.code.opcode((SIMD << 16) | 12)
     const v = BigInt.asUintN(64, x)
     for (let k = 0; k < 2; k++) for (let i = 0n; i < 64n; i += 8n) this.code.byte(Number((v >> i) & 0xffn))
   }
 
-  private opcode(code: number): void {
-    const prefix = code >>> 16
-    if (prefix === 0) this.code.byte(code)
-    else this.code.numbered(prefix, code & 0xffff)
-  }
-
   /** An instruction without immediates. */
   op(name: WasmOp): void {
-    this.opcode(codeOf(name))
+    this.code.opcode(codeOf(name))
   }
 
   /** An instruction by its code (`opcodes`), with its lane if it has one. */
   instruction(code: number, lane?: number): void {
-    this.opcode(code)
+    this.code.opcode(code)
     if (lane !== undefined) this.code.byte(lane)
   }
 
   /** A load or store by its code, aligned to a power of two, with its lane if it has one. */
   access(code: number, align: number, offset: number, lane?: number): void {
-    this.opcode(code)
+    this.code.opcode(code)
     this.code.numbered(31 - Math.clz32(align), offset)
     if (lane !== undefined) this.code.byte(lane)
   }
@@ -195,32 +194,32 @@ export class FunctionBuilder {
 
   /** Pops an address, pushes the value at `address + offset`. */
   load(op: LoadOp, align: Align, offset = 0): void {
-    this.opcode(codeOf(op))
+    this.code.opcode(codeOf(op))
     this.memarg(align, offset)
   }
 
   /** Pops a value, then an address. */
   store(op: StoreOp, align: Align, offset = 0): void {
-    this.opcode(codeOf(op))
+    this.code.opcode(codeOf(op))
     this.memarg(align, offset)
   }
 
   /** Lane extraction and replacement. */
   lane(op: LaneOp, lane: number): void {
-    this.opcode(codeOf(op))
+    this.code.opcode(codeOf(op))
     this.code.byte(lane)
   }
 
   /** Pops a vector, then an address; pushes the vector with one lane loaded. */
   loadLane(op: LoadLaneOp, align: Align, offset: number, lane: number): void {
-    this.opcode(codeOf(op))
+    this.code.opcode(codeOf(op))
     this.memarg(align, offset)
     this.code.byte(lane)
   }
 
   /** Pops a vector, then an address; stores one lane. */
   storeLane(op: StoreLaneOp, align: Align, offset: number, lane: number): void {
-    this.opcode(codeOf(op))
+    this.code.opcode(codeOf(op))
     this.memarg(align, offset)
     this.code.byte(lane)
   }
@@ -228,7 +227,7 @@ export class FunctionBuilder {
   /** i8x16.shuffle with sixteen byte lanes of the concatenation of two vectors. */
   shuffle(lanes: readonly number[]): void {
     invariant(lanes.length === 16, 'a byte shuffle has sixteen lanes')
-    this.opcode((SIMD << 16) | 13)
+    this.code.opcode((SIMD << 16) | 13)
     this.code.bytes(lanes)
   }
 
@@ -242,7 +241,7 @@ export class FunctionBuilder {
    * V8 11.3 (Node 20): keep each wait in a function of its own whose only instruction it is.
    */
   atomic(op: AtomicOp, offset = 0): void {
-    this.opcode(codeOf(op))
+    this.code.opcode(codeOf(op))
     this.memarg(op.startsWith('i64') || op === 'memory.atomic.wait64' ? 8 : 4, offset)
   }
 
@@ -354,27 +353,23 @@ export class FunctionBuilder {
     const { code, marks, calls } = this
     for (const { at, target } of calls)
       code.patchU32(at, target.kind === 'import' ? target.index : imports + target.index)
-    const typeOf = (local: number): WasmType => {
-      const type = this.locals[local - this.params.length]
-      if (type === undefined) throw new InternalError(`no local ${local}`)
-      return type
-    }
-    const { slot, counts } = slotsOf(marks, this.params.length, typeOf)
+    const params = this.params.length
+    // By local, its number among all slots; -1: it keeps its own.
+    const { slot: places, counts } = slotsOf(marks, params, this.locals)
     const first = new Map<WasmType, number>()
     const out = new Bytes(code.length + 16)
     out.u32(counts.size)
-    let next = this.params.length
+    let next = params
     for (const [type, n] of counts) {
       first.set(type, next)
       next += n
       out.u32(n)
       out.byte(typeCode(type))
     }
-    // By local, its number among all slots; -1: it keeps its own.
-    const places = new Int32Array(this.params.length + this.locals.length).fill(-1)
-    slot.forEach((place, local) => {
-      if (place !== undefined) places[local] = (first.get(typeOf(local)) ?? 0) + place
-    })
+    for (const [i, type] of this.locals.entries()) {
+      const place = places[params + i] ?? -1
+      if (place >= 0) places[params + i] = (first.get(type) ?? 0) + place
+    }
     // The code with its locals under their slots: what lies between two of them is a few bytes.
     const { data, length } = marks
     const written = code.view()

@@ -7,6 +7,8 @@
  * it writes (its first write stands in a block that does not hold all of its marks) is needed throughout the loops it stands in. A local's
  * value is undefined until it is set (`FunctionBuilder.local`).
  */
+import { InternalError } from '../../../diagnostics/errors.ts'
+
 const codeOfKind = { get: 0, set: 1, tee: 2, loop: 3, block: 4, else: 5, end: 6 } as const
 export type MarkKind = keyof typeof codeOfKind
 
@@ -63,12 +65,16 @@ class Regions {
   private readonly begins: number[] = []
   private readonly ends: number[] = []
   private readonly outers: number[] = []
+  /** The innermost region that may be left out around each, or itself. */
+  readonly arms: number[] = []
   /** The innermost open one. */
   open = -1
 
   enter(isLoop: boolean, begin: number): void {
-    this.outers.push(this.open)
+    const outer = this.open
+    this.outers.push(outer)
     this.open = this.loops.push(isLoop) - 1
+    this.arms.push(isLoop ? (this.arms[outer] ?? -1) : this.open)
     this.begins.push(begin)
     this.ends.push(Number.POSITIVE_INFINITY)
   }
@@ -85,13 +91,6 @@ class Regions {
 
   end(region: number): number {
     return this.ends[region] ?? Number.POSITIVE_INFINITY
-  }
-
-  /** The innermost region that may be left out around a region, or itself. */
-  arm(region: number): number {
-    let r = region
-    while (r >= 0 && this.loops[r] === true) r = this.outers[r] ?? -1
-    return r
   }
 
   /** The outermost loop around a region (or itself) that does not hold a mark; -1: none. */
@@ -148,7 +147,7 @@ function spansOf(marks: Marks, params: number): Spans {
         first[s] = i
         last[s] = i
         writesFirst[s] = code === codeOfKind.get ? 0 : 1
-        arms[s] = regions.arm(open)
+        arms[s] = regions.arms[open] ?? -1
         latest[s] = open
       } else {
         last[s] = i
@@ -161,7 +160,9 @@ function spansOf(marks: Marks, params: number): Spans {
   }
   // What decides is where the marks stood, not what has been stretched so far.
   const begins = first.slice(0, count)
-  const dominated = begins.map((_, s) => (writesFirst[s] === 1 && (last[s] ?? 0) <= regions.end(arms[s] ?? -1) ? 1 : 0))
+  const dominated = new Uint8Array(count)
+  for (let s = 0; s < count; s++)
+    if (writesFirst[s] === 1 && (last[s] ?? 0) <= regions.end(arms[s] ?? -1)) dominated[s] = 1
   for (let e = 0; e < entries.length; e++) {
     const s = entries[e] ?? 0
     const holds = dominated[s] === 1
@@ -192,39 +193,43 @@ function inOrder(entries: Int32Array, keys: Int32Array, most: number): Int32Arra
   return out
 }
 
-/** By local, the slot among those of its type; locals below `params` are left out. */
+/** Slots of a type: how many there are, and those that are free again. */
+interface Pool {
+  count: number
+  readonly free: number[]
+}
+
+/** By local, the slot among those of its type (`types`, of the locals behind `params`); -1: it is a parameter, or has no marks. */
 export function slotsOf<T>(
   marks: Marks,
   params: number,
-  typeOf: (local: number) => T,
-): { readonly slot: readonly (number | undefined)[]; readonly counts: ReadonlyMap<T, number> } {
-  const slot: (number | undefined)[] = []
-  const counts = new Map<T, number>()
-  const free = new Map<T, number[]>()
+  types: readonly T[],
+): { readonly slot: Int32Array; readonly counts: ReadonlyMap<T, number> } {
+  const slot = new Int32Array(params + types.length).fill(-1)
+  const pools = new Map<T, Pool>()
   const { count, locals, first, last } = spansOf(marks, params)
-  const begun = inOrder(
-    new Int32Array(count).map((_, s) => s),
-    first,
-    marks.length,
-  )
+  const given = new Int32Array(count)
+  for (let s = 0; s < count; s++) given[s] = s
+  const begun = inOrder(given, first, marks.length)
   // Slots become free in the order of the last marks of their locals.
   const ended = inOrder(begun, last, marks.length)
+  const poolOf = new Array<Pool | undefined>(count)
   let done = 0
-  for (const s of begun) {
+  for (let i = 0; i < count; i++) {
+    const s = begun[i] ?? 0
     const from = first[s] ?? 0
-    for (let over = ended[done]; over !== undefined && (last[over] ?? 0) < from; over = ended[++done]) {
-      const local = locals[over] ?? 0
-      const type = typeOf(local)
-      const pool = free.get(type)
-      if (pool === undefined) free.set(type, [slot[local] ?? 0])
-      else pool.push(slot[local] ?? 0)
-    }
+    for (let over = ended[done]; over !== undefined && (last[over] ?? 0) < from; over = ended[++done])
+      poolOf[over]?.free.push(slot[locals[over] ?? 0] ?? 0)
     const local = locals[s] ?? 0
-    const type = typeOf(local)
-    const have = free.get(type)?.pop()
-    const next = counts.get(type) ?? 0
-    slot[local] = have ?? next
-    if (have === undefined) counts.set(type, next + 1)
+    const type = types[local - params]
+    if (type === undefined) throw new InternalError(`no local ${local}`)
+    let pool = pools.get(type)
+    if (pool === undefined) {
+      pool = { count: 0, free: [] }
+      pools.set(type, pool)
+    }
+    poolOf[s] = pool
+    slot[local] = pool.free.pop() ?? pool.count++
   }
-  return { slot, counts }
+  return { slot, counts: new Map([...pools].map(([type, pool]) => [type, pool.count])) }
 }
