@@ -42,6 +42,12 @@ export interface FusedReductions {
   readonly split: ReadonlySet<ValueId>
 }
 
+/** The refusal of a fold in front of a product. */
+export const inPrologue = refuse(
+  'reduction-in-prologue',
+  'the reduction would be computed again for every block of the product',
+)
+
 /** Fewest rows a block of a product has, if there are as many. */
 export const leastRows = 64
 
@@ -72,8 +78,7 @@ export function fusedReductionsOf(
   for (const l of a.body.lets) {
     const { op } = l
     if (l.id === matrix.id || (op.kind !== 'reduce' && op.kind !== 'scan' && op.kind !== 'dot')) continue
-    if (operands.has(l.id))
-      return refuse('reduction-in-prologue', 'the reduction would be computed again for every block of the product')
+    if (operands.has(l.id)) return inPrologue
     const beyond = dot !== undefined && dependsOn(l, dot.id, lets)
     const code = beyond ? 'reduction-of-contraction' : 'reduction-in-prologue'
     if (op.kind !== 'reduce') return refuse(code, `a ${op.kind} beside a matrix product`)
@@ -106,7 +111,7 @@ export function fusedReductionsOf(
   for (const id of riding)
     for (const sink of sinks)
       if (sink.axes.some((x) => lets.get(id)?.axes.includes(x) !== true) && ancestorsOf([sink.id], lets).has(id))
-        return refuse('reduction-in-prologue', 'the reduction would be computed again for every block of the product')
+        return inPrologue
   if (!canFinish(a, split))
     return refuse('reduction-of-contraction', 'what follows the reduction needs blocks of the product that are gone')
   return { ok: true, riding, split }

@@ -3,11 +3,18 @@ import * as ix from '../../affine/expr.ts'
 import type { LetStmt, TileOp, ValueId } from '../../kernel/ir.ts'
 import { ancestorsOf } from '../../kernel/walk.ts'
 import type { Machine } from '../../target/machine.ts'
-import { dtypeBytes, isFloat } from '../../types/dtype.ts'
+import { type DType, dtypeBytes, isFloat } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import type { MatrixRole } from './fusedReductions.ts'
 import { lineElements } from './gridAxes.ts'
 import { positionOfLargestStore } from './positions.ts'
+
+/** Whether register blocks hold results of a dtype. */
+export const isServed = (dtype: DType, { integerMatrixRate }: Machine): boolean =>
+  dtype === 'f32' || (dtype === 'i32' && integerMatrixRate !== undefined)
+
+/** Whether a product's sides, of so many indices, make a register block. */
+export const servesSides = (a: number, b: number): boolean => Math.min(a, b) >= 2 && Math.max(a, b) >= 4
 
 /** The roles of a dot's axes when a register-blocked matrix product serves it. */
 export function matrixRole(
@@ -26,8 +33,7 @@ export function matrixRole(
   const onlyA = fa.filter((a) => !fb.includes(a))
   const onlyB = fb.filter((a) => !fa.includes(a))
   const size = (axes: readonly string[]): number => pointsOf(extents, axes)
-  const isServed = l.dtype === 'f32' || (l.dtype === 'i32' && machine.integerMatrixRate !== undefined)
-  if (!isServed || size(k) < 2) return undefined
+  if (!isServed(l.dtype, machine) || size(k) < 2) return undefined
   const swap = unit !== undefined && onlyA.includes(unit)
   const m = swap ? onlyB : onlyA
   const n = swap ? onlyA : onlyB
@@ -38,10 +44,8 @@ export function matrixRole(
     isInLoops(l.op, lets, size(m) < size(n) ? n : m, size, size(filters), between)
   )
     return undefined
-  if (size(m) < 2 || size(n) < 4) {
-    if (size(n) < 2 || size(m) < 4) return undefined
-    return { id: l.id, batch, m: n, n: m, k, swap: !swap, riding: new Set() }
-  }
+  if (!servesSides(size(m), size(n))) return undefined
+  if (size(m) < 2 || size(n) < 4) return { id: l.id, batch, m: n, n: m, k, swap: !swap, riding: new Set() }
   return { id: l.id, batch, m, n, k, swap, riding: new Set() }
 }
 

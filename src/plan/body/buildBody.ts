@@ -21,7 +21,7 @@ interface RootDim {
 }
 
 /** Stores of one result at most. */
-const mostPieces = 8
+export const mostPieces = 8
 
 /** Attempts at one body: each is told by the one before how a dimension is to be bound. Recursions of many levels would take more. */
 const mostAttempts = 64

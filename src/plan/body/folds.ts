@@ -27,8 +27,13 @@ interface OwnFold {
   readonly d: number
 }
 
+/** The refusal of a fold whose result is read more than once an element. */
+export const recomputed = ({ op }: Node): Refused =>
+  refuse('reduction-recomputed', `${op} would be evaluated more than once an element`)
+
 /** Why a kernel does not evaluate each element of a fold's result once, at coordinates that do not cover it. */
-function whyNotOnce({ op, shape }: Node, index: readonly Expr[], mask: Predicate): Refused {
+function whyNotOnce(node: Node, index: readonly Expr[], mask: Predicate): Refused {
+  const { op, shape } = node
   const kinds = new Set<ix.Atom['kind']>()
   for (const e of index) ix.visitAtoms(e, (a) => kinds.add(a.kind))
   if (kinds.has('value'))
@@ -36,8 +41,7 @@ function whyNotOnce({ op, shape }: Node, index: readonly Expr[], mask: Predicate
   const regrouped = kinds.has('div') || kinds.has('mod')
   if (regrouped && mask.length === 0)
     return refuse('regrouped-axes', `a reshape between the two regroups the axes of the ${op}'s result`)
-  if (regrouped || overlaps(index, shape))
-    return refuse('reduction-recomputed', `${op} would be evaluated more than once an element`)
+  if (regrouped || overlaps(index, shape)) return recomputed(node)
   return refuse('reduction-in-part', `only a part of the ${op}'s result is read here`)
 }
 

@@ -2,6 +2,7 @@
 import type { NumericsMode } from '../../kernel/ir.ts'
 import type { Machine } from '../../target/machine.ts'
 import { analyse, uncutRoles } from '../axes/analyse.ts'
+import { foreseen } from '../axes/foreseen.ts'
 import { plannedBody } from '../axes/plannedBody.ts'
 import type { Roles } from '../axes/roles.ts'
 import type { Body } from '../body/body.ts'
@@ -62,6 +63,8 @@ export class Candidates {
   }
 
   private build(region: Region, limits: Machine): Outcome {
+    const certain = foreseen(region, limits)
+    if (certain !== undefined) return certain
     const { mode } = this
     const common = { mode, most: limits.maxStatements, isInside: this.target.undivided !== undefined }
     const kernelOf = (built: ReturnType<typeof buildBody>): Outcome =>
