@@ -152,10 +152,15 @@ function hasSides({ inputs: [a, b], attrs: { lhs, rhs, out }, dtype }: NodeOf<'c
 
 /** Why no kernel of a target computes a region, where that is certain. */
 export function foreseen(region: Region, target: Machine): Refused | undefined {
-  let folds = 0
-  for (const n of region.members) if (isFold(n)) folds++
+  // One of the folds is a contraction: others fold one value together, as a softmax does.
+  let [folds, contractions] = [0, 0]
+  for (const n of region.members)
+    if (isFold(n)) {
+      folds++
+      if (n.op === 'contract') contractions++
+    }
   const [root, other] = region.order ?? inStoringOrder(region.outputs)
-  if (folds < 2 || root === undefined) return undefined
+  if (folds < 2 || contractions === 0 || root === undefined) return undefined
   const walk = new Walk(region)
   // Asked of all that the region evaluates for its first result.
   walk.holdsFold(root)
