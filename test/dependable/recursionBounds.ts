@@ -54,6 +54,8 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/api/transforms/tangents.ts: readTangents': 'data',
   'src/lower/chain.ts: ChainLoop.bound': ['fixed', 'ends, and in them sides, which are expressions'],
   'src/lower/chain.ts: inOrder.visit': 'values',
+  'src/plan/axes/foreseen.ts: Walk.all, Walk.at, Walk.evaluated': ['fixed', '128 nodes in all'],
+  'src/plan/axes/foreseen.ts: Walk.holdsFold': ['fixed', '128 nodes in all'],
   'src/plan/axes/gridAxes.ts: spacingOf, spacingOf.moves': 'expression',
   'src/plan/axes/chain.ts: withoutFactors.findSplit, withoutFactors.splitOf': 'values',
   'src/plan/axes/visible.ts: Seen.findOutside, Seen.findOutside.inner, Seen.least, Seen.outside, Seen.zero': 'values',
