@@ -8,7 +8,7 @@ import { mostLines, partialPoints, reductionPoints, rowsOf } from './reductionBl
 import type { Roles } from './roles.ts'
 import type { RowSplit } from './split.ts'
 import { splitAxes } from './stages.ts'
-import { slidingGrid, windowGrid } from './windowBlocks.ts'
+import { slidingGrid, windowGrid, withTaps } from './windowBlocks.ts'
 
 /** Grid of the one kernel of a body without products, its reductions in one piece. */
 export function straightGrid(body: Body, roles: Roles, target: Machine, mode: NumericsMode): GridAxis[] {
@@ -21,7 +21,7 @@ export function straightGrid(body: Body, roles: Roles, target: Machine, mode: Nu
   const { loops: machine, minPrograms: fewest, elementBlock: most } = target
   const loops = machine === undefined ? undefined : { fewest, most, own: machine.own }
   const grid = parallelGrid(body, roles, Math.min(wanted, lines ?? wanted), { rows, loops })
-  return isElementwise ? grid : withRepeats(body, roles, target, grid)
+  return isElementwise ? grid : withTaps(body, roles, target, withRepeats(body, roles, target, grid))
 }
 
 /** Indices that a program has of every axis. */

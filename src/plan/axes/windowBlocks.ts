@@ -3,12 +3,40 @@ import * as ix from '../../affine/expr.ts'
 import { slideOf } from '../../affine/slide.ts'
 import { foldAxes, isFold } from '../../kernel/folds.ts'
 import type { GridAxis } from '../../kernel/ir.ts'
+import { mostTaps, tapAxes } from '../../schedule/simt/part/taps.ts'
 import { mostWindowPoints } from '../../schedule/simt/part/windows.ts'
 import type { Machine } from '../../target/machine.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import { byStoreStride, lineElements } from './gridAxes.ts'
 import { lineColumns } from './reductionBlocks.ts'
 import type { Roles } from './roles.ts'
+
+/**
+ * The grid with all taps in a program, where sums over positions for each tap of a window stand alone and programs enough to use the machine are left: each would read the same
+ * positions again.
+ */
+export function withTaps(body: Body, roles: Roles, target: Machine, grid: GridAxis[]): GridAxis[] {
+  const { reduced, parallel, extents, row } = roles
+  const { slidingWindows, programShare } = target
+  if (slidingWindows === undefined || programShare === undefined || row.size > 0) return grid
+  const folds = body.lets.filter(isFold)
+  const isAlone = folds.length > 0 && folds.every((l) => l.op.kind === 'dot' && l.op.axes.length === reduced.size)
+  if (!isAlone) return grid
+  const extent = (a: string): number => extents.get(a) ?? 1
+  const reads = body.lets.flatMap(({ op }) => (op.kind === 'load' ? [op] : []))
+  let programs = grid.reduce((n, g) => n * Math.ceil(extent(g.axis) / g.block), 1)
+  let taps = 1
+  const whole = new Set<string>()
+  for (const axis of tapAxes(reads, parallel, reduced, extent)) {
+    const block = grid.find((g) => g.axis === axis)?.block ?? 1
+    const left = programs / Math.ceil(extent(axis) / block)
+    if (taps * extent(axis) > mostTaps || left * programShare.computing < 1) break
+    whole.add(axis)
+    taps *= extent(axis)
+    programs = left
+  }
+  return grid.map((g) => (whole.has(g.axis) ? { axis: g.axis, block: extent(g.axis) } : g))
+}
 
 /** Windows that a program goes along at least, where there are so many: one after another shares with those before it. */
 const leastRun = 16

@@ -5,8 +5,9 @@
 import { axesOf, type Expr, flatten, strideOf } from '../../affine/expr.ts'
 import type { Machine } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
+import { sizeOf } from '../../types/shape.ts'
 import { ownExtents } from '../axes/blocks.ts'
-import type { Roles } from '../axes/roles.ts'
+import { type Roles, unitAxis } from '../axes/roles.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import { foldingGrid } from './stretch.ts'
 
@@ -22,10 +23,10 @@ export function partialSectorBytes(body: Body, roles: Roles, target: Machine): n
     chain !== undefined
   )
     return 0
-  const own = ownExtents(extents, foldingGrid(body, roles, target))
+  const own = reachOf(body, ownExtents(extents, foldingGrid(body, roles, target)), target)
   const beyond = (index: readonly Expr[], shape: readonly number[], axes: Iterable<string>, each: number): number => {
     const run = runOf(flatten(index, shape), own) * each
-    return run >= sector ? 0 : pointsOf(extents, axes) * each * (sector / run - 1)
+    return run >= sector ? 0 : Math.min(pointsOf(extents, axes), sizeOf(shape)) * each * (sector / run - 1)
   }
   let bytes = 0
   for (const { op, axes, dtype } of body.lets) {
@@ -36,6 +37,17 @@ export function partialSectorBytes(body: Body, roles: Roles, target: Machine): n
   for (const s of body.stores)
     bytes += 2 * beyond(s.index, s.shape, new Set(s.index.flatMap((e) => [...axesOf(e)])), dtypeBytes(s.node.dtype))
   return bytes
+}
+
+/**
+ * Indices of each axis that a program is at within a short time: all of its own, where its threads hold them at once; else those along which most is
+ * contiguous, since threads spread over that axis, and one of each other.
+ */
+function reachOf(body: Body, own: ReadonlyMap<string, number>, { simt }: Machine): ReadonlyMap<string, number> {
+  const points = [...own.values()].reduce((n, size) => n * size, 1)
+  if (simt === undefined || points <= simt.maxThreads * simt.registers) return own
+  const unit = unitAxis(body)
+  return new Map([...own].map(([axis, size]) => [axis, axis === unit ? size : 1]))
 }
 
 /** Elements in a row in memory that one program goes over. */

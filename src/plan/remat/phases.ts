@@ -14,15 +14,23 @@ export interface Phases {
   readonly early: ReadonlySet<Node>
 }
 
+/** Nodes that follow from no input: equal ones are one node, whichever pass named it first, and belong to neither. */
+function literalsAmong(nodes: readonly Node[]): Set<Node> {
+  const out = new Set<Node>()
+  for (const n of nodes) if (n.op !== 'param' && n.inputs.every((x) => out.has(x))) out.add(n)
+  return out
+}
+
 /** The phases of a graph; undefined where nothing is differentiated in reverse, or everything is. */
 export function phasesOf(graph: Graph): Phases | undefined {
   const nodes = topologicalOrder([...graph.outputs, ...graph.effects])
+  const literals = literalsAmong(nodes)
   const backward = new Set<Node>()
   /** Backward nodes above another backward node that computes something (not a view of a forward value). */
   const later = new Set<Node>()
   for (const n of nodes) {
     const after = n.inputs.filter((x) => backward.has(x))
-    if (after.length === 0 && n.origin.phase !== 'backward') continue
+    if ((after.length === 0 && n.origin.phase !== 'backward') || literals.has(n)) continue
     backward.add(n)
     if (after.some((x) => later.has(x) || opDef(x).family !== 'view')) later.add(n)
   }

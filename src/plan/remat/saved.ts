@@ -133,6 +133,12 @@ function checkpointRole(node: Node, users: readonly Node[], phases: Phases): 'in
   return own ? 'inside' : 'exit'
 }
 
+/** Whether kernels compute a value where they read it; what a contraction or a fold gives is stored once more, and keeps memory as before. */
+const isComputedInPassing = (n: Node): boolean => {
+  const family = familyOf(n)
+  return family !== 'contraction' && family !== 'reduction' && family !== 'scan'
+}
+
 /**
  * The values of the forward pass to compute again for the backward pass. `price`: of a resident byte, as a share of the time
  * it takes to move it. `plan` is the provisional plan: what its kernels store is paid for, and what a kernel of both passes
@@ -187,7 +193,7 @@ export function valuesToRecompute(
       fixed || opDef(n).boundary !== undefined || role === 'exit'
         ? Number.POSITIVE_INFINITY
         : early.has(n)
-          ? arithmetic(n, target)
+          ? arithmetic(n, target) + (isComputedInPassing(n) ? 0 : (2 + residentPrice) * move)
           : 0
     if (again > 0) net.connect(source, v.enter, again)
     const free = fixed || stored.has(n) || result
