@@ -124,7 +124,10 @@ function copyLine({ root, source, along, across }: CopySchedule): string {
   const how =
     across === undefined ? `runs of ${runText(along)}` : `transposing ${runText(across)} and ${runText(along)}`
   const padding = source.mask.length === 0 ? '' : ', padding filled in'
-  return `copy ${name(root.id)} = ${source.param.name} into ${tileText(root.tile)}: ${how}${padding}`
+  const from = source.pieces.map(({ param, where }) =>
+    where === undefined ? param.name : `${param.name} where ${where.lo} <= ${where.expr.key} < ${where.hi}`,
+  )
+  return `copy ${name(root.id)} = ${from.join(', ')} into ${tileText(root.tile)}: ${how}${padding}`
 }
 
 const roles = ({ m, n, k }: Product): string => `rows ${list(m)}; columns ${list(n)}; depth ${list(k)}`

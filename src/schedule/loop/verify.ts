@@ -98,10 +98,8 @@ class Verifier {
       case 'copy':
         this.allTiles.add(step.root.tile)
         for (const p of stored)
-          this.must(
-            !this.facts.mayAlias(p, step.source.param.name),
-            `copy of ${step.source.param.name} after a store into ${p}`,
-          )
+          for (const { param } of step.source.pieces)
+            this.must(!this.facts.mayAlias(p, param.name), `copy of ${param.name} after a store into ${p}`)
         if (step.root.home) this.placed.set(step.root.id, step.root.tile)
         break
       case 'product': {

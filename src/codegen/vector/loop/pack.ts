@@ -1,7 +1,7 @@
 /** Emission of copies of memory into scratch tiles (src/schedule/loop/nest/packing.ts): runs, transpositions, padding. */
 import type { Predicate } from '../../../affine/predicate.ts'
 import type { Scalar } from '../../../scalar/ops.ts'
-import type { CopySchedule, Run } from '../../../schedule/loop/ir/schedule.ts'
+import type { CopyPiece, CopySchedule, Run } from '../../../schedule/loop/ir/schedule.ts'
 import { isShortForm, isShortTile, shortBytes, shortForms } from '../../../schedule/loop/ir/shortOperands.ts'
 import { namedAxes, type Tile } from '../../../schedule/loop/ir/tile.ts'
 import { word } from '../../../schedule/loop/nest/packing.ts'
@@ -17,36 +17,42 @@ import { emitCopy, emitFill, emitTranspose } from '../value/words.ts'
 import { atStart, axisBounds, countedLoop } from './loops.ts'
 
 export function emitCopyStep(values: Values, p: CopySchedule): void {
-  const { f, scope, scratch } = values
-  const level = scope.depth
-  const { position, param } = p.source
-  const isShort = isShortTile(p.root.tile)
+  const level = values.scope.depth
+  const { pieces } = p.source
   const runs = [...p.along.axes, ...(p.across?.axes ?? [])]
   const outside = p.space
     .filter((a) => !runs.includes(a))
     .sort((a, b) => strideIn(p.root.tile, b) - strideIn(p.root.tile, a))
   loops(values, outside, () => {
-    const from = addressOf(values, values.baseOf(param.name), atStart(values, position, runs), 0)
-    const to = addressOf(
-      values,
-      scratch,
-      atStart(values, values.axes.tileIndex(p.root.tile), runs),
-      0,
-      p.root.tile.offset,
-    )
-    const n = runCount(values, p.along)
-    const m = p.across === undefined ? 1 : runCount(values, p.across)
-    scope.here(() => {
-      const [source, target] = [shifted(values, from), shifted(values, to)]
-      if (isShort) emitWidened(f, source, target, n, { form: shortFormOf(param.dtype), apart: p.along.from })
-      else if (p.across === undefined) emitCopy(f, source, target, n)
-      else emitTranspose(f, source, target, n, m, p.along.from, p.across.to)
-      f.release(source, target)
-    })
+    for (const piece of pieces) emitPiece(values, p, piece, runs)
   })
   for (const bound of p.source.mask) emitPadding(values, p, [bound])
   const { id, tile, home } = p.root
   if (home) values.setHome(id, { kind: 'tile', tile, depth: level, round: false })
+}
+
+/** The runs of one piece, where it is the one that stands there. */
+function emitPiece(
+  values: Values,
+  p: CopySchedule,
+  { param, position, where }: CopyPiece,
+  runs: readonly string[],
+): void {
+  const { f, scope, scratch } = values
+  const { tile } = p.root
+  const from = addressOf(values, values.baseOf(param.name), atStart(values, position, runs), 0)
+  const to = addressOf(values, scratch, atStart(values, values.axes.tileIndex(tile), runs), 0, tile.offset)
+  const n = runCount(values, p.along)
+  const m = p.across === undefined ? 1 : runCount(values, p.across)
+  const copied = (): void => {
+    const [source, target] = [shifted(values, from), shifted(values, to)]
+    if (isShortTile(tile)) emitWidened(f, source, target, n, { form: shortFormOf(param.dtype), apart: p.along.from })
+    else if (p.across === undefined) emitCopy(f, source, target, n)
+    else emitTranspose(f, source, target, n, m, p.along.from, p.across.to)
+    f.release(source, target)
+  }
+  const holds = where === undefined ? undefined : part(predicateElement(values, [where], scope.depth), 0)
+  scope.here(() => (holds === undefined ? copied() : f.if(holds, copied)))
 }
 
 /** How memory of a dtype that becomes 16 bits is read. */

@@ -4,7 +4,7 @@
  * of what is in it.
  */
 import type { Expr } from '../../../affine/expr.ts'
-import type { Predicate } from '../../../affine/predicate.ts'
+import type { Bound, Predicate } from '../../../affine/predicate.ts'
 import type { FoldedCarry } from '../../../kernel/carried.ts'
 import type { Carry, KernelParam, KernelPart, LetStmt, LoopStmt, ValueId } from '../../../kernel/ir.ts'
 import type { Scalar } from '../../../scalar/ops.ts'
@@ -127,12 +127,18 @@ export interface CopySchedule {
   readonly across: Run | undefined
 }
 
-/** A load with its padding. */
+/** Loads with the padding that they share. */
 export interface CopySource {
-  readonly param: KernelParam
-  readonly position: Expr
+  readonly pieces: readonly CopyPiece[]
   readonly mask: Predicate
   readonly other: Scalar
+}
+
+/** Memory that is copied: all of it, or where an axis is within a bound. */
+export interface CopyPiece {
+  readonly param: KernelParam
+  readonly position: Expr
+  readonly where: Bound | undefined
 }
 
 /** Axes that make one run, innermost first: the strides of the run on both sides, in bytes. */

@@ -4,20 +4,31 @@
  * may read a little beyond the parameter, where other memory stands. Bytes and integers of 16 bits become a tile of 16 bits, eight a step; of every other element
  * where a run takes two steps in memory for one in the tile.
  */
-import { rangeOf, strideOf, valuesOf } from '../../../affine/expr.ts'
-import { always, conjoin } from '../../../affine/predicate.ts'
-import type { ValueId } from '../../../kernel/ir.ts'
-import { dtypeBytes, isFloat } from '../../../types/dtype.ts'
+import { asAxis, strideOf, valuesOf } from '../../../affine/expr.ts'
+import { dtypeBytes } from '../../../types/dtype.ts'
 import { sizeOf } from '../../../types/shape.ts'
-import type { CopySchedule, CopySource, Run } from '../ir/schedule.ts'
+import type { CopyPiece, CopySchedule, Run } from '../ir/schedule.ts'
 import { isShortForm, isShortTile, shortBytes } from '../ir/shortOperands.ts'
 import type { Nest } from '../ir/steps.ts'
-import { readMargin } from '../ir/tile.ts'
+import { readMargin, type Tile } from '../ir/tile.ts'
 import type { Places } from '../tiles/places.ts'
-import { bytePosition } from './position.ts'
+import { positionsOf, sourceOf } from './pieces.ts'
 
 /** Bytes of the elements that are copied as they are. */
 export const word = 4
+
+/** Whether a piece is read in words (or, into 16 bits, as bytes and integers of 16 bits), all of it near its memory. */
+function isCopied(piece: CopyPiece, tile: Tile): boolean {
+  const { param, position } = piece
+  const isShort = isShortTile(tile)
+  if (param.format !== 'plain' || param.dtype === 'bool' || valuesOf(position).size > 0) return false
+  const bytes = dtypeBytes(param.dtype)
+  if (isShort ? !isShortForm(param.dtype) : bytes !== word || tile.dtype !== param.dtype) return false
+  const inMemory = positionsOf(piece)
+  // Of two elements a step the one that is not taken is read too.
+  const reads = isShort ? 2 * bytes : bytes
+  return inMemory.lo >= -readMargin && inMemory.hi + reads <= sizeOf(param.shape) * bytes + readMargin
+}
 
 /** How the nest is a copy of memory into a tile, if it is one. */
 export function copyOf(places: Places, nest: Nest): CopySchedule | undefined {
@@ -26,25 +37,26 @@ export function copyOf(places: Places, nest: Nest): CopySchedule | undefined {
   const { tile } = root
   const isShort = isShortTile(tile)
   const source = sourceOf(places, root.id, isShort)
-  if (source === undefined) return
-  const { position, param } = source
-  if (param.format !== 'plain' || param.dtype === 'bool' || valuesOf(position).size > 0) return
-  if (isShort ? !isShortForm(param.dtype) : dtypeBytes(param.dtype) !== word || tile.dtype !== param.dtype) return
-  const [bytes, unitTo] = [dtypeBytes(param.dtype), isShort ? shortBytes : word]
-  const inMemory = rangeOf(position)
-  // Of two elements a step the one that is not taken is read too.
-  const reads = isShort ? 2 * bytes : bytes
-  if (inMemory.lo < -readMargin || inMemory.hi + reads > sizeOf(param.shape) * bytes + readMargin) return
+  const [leading] = source?.pieces ?? []
+  if (source === undefined || leading === undefined || !source.pieces.every((p) => isCopied(p, tile))) return
+  const { dtype } = leading.param
+  const [bytes, unitTo] = [dtypeBytes(dtype), isShort ? shortBytes : word]
   if (source.mask.some((b) => valuesOf(b.expr).size > 0)) return
   const strides = new Map<string, { from: number; to: number }>()
+  // Where pieces are joined each is read by itself: all alike, but along that axis.
+  const joint = leading.where === undefined ? undefined : asAxis(leading.where.expr)?.name
   for (const a of nest.space) {
-    const [from, to] = [strideOf(position, a), tile.strides.get(a)]
+    const [from, ...others] = source.pieces.map((p) => strideOf(p.position, a))
+    const to = tile.strides.get(a)
     if (from === undefined || to === undefined) return
+    if (others.some((s) => s !== from && (a !== joint || s === undefined))) return
+    if (source.pieces.some((p) => p.param.dtype !== dtype)) return
     strides.set(a, { from, to })
   }
+  const runs = nest.space.filter((a) => a !== joint)
   const unit = (side: 'from' | 'to'): string | undefined =>
-    [...nest.space]
-      .sort((a, b) => size(b) - size(a))
+    runs
+      .toSorted((a, b) => size(b) - size(a))
       .find((a) => strides.get(a)?.[side] === (side === 'from' ? bytes : unitTo))
   const size = (a: string): number => places.axes.view(a).max
   const first = unit('to')
@@ -55,7 +67,7 @@ export function copyOf(places: Places, nest: Nest): CopySchedule | undefined {
     for (let n = size(start); ; ) {
       const inner = axes.at(-1) ?? start
       if (places.axes.view(inner).counts?.length !== 1) break
-      const next = nest.space.find((a) => {
+      const next = runs.find((a) => {
         const s = strides.get(a)
         return !axes.includes(a) && !taken.includes(a) && s?.from === n * from && s.to === n * to
       })
@@ -74,26 +86,4 @@ export function copyOf(places: Places, nest: Nest): CopySchedule | undefined {
   const across = runFrom(contiguous, along.axes)
   if (across.axes.reduce((n, a) => n * size(a), 1) < 4) return
   return { kind: 'copy', root, source, space: nest.space, along, across }
-}
-
-/** The load a value is, a selection by a predicate of a load's own padding taken with it; where integers are widened, the load of what is. */
-function sourceOf(places: Places, id: ValueId, widened: boolean): CopySource | undefined {
-  if (places.has(id)) return undefined
-  const { op } = places.def(id)
-  if (op?.kind === 'stage') return sourceOf(places, op.of, widened)
-  if (widened && op?.kind === 'scalar' && op.op === 'cast' && op.args[0] !== undefined)
-    return isFloat(places.def(op.args[0]).dtype) ? undefined : sourceOf(places, op.args[0], widened)
-  if (op?.kind === 'load') {
-    if (op.maskValue !== undefined) return undefined
-    const param = places.paramOf(op.param)
-    return { param, position: bytePosition(param, op.index), mask: op.mask, other: op.other }
-  }
-  if (op?.kind !== 'scalar' || op.op !== 'select') return undefined
-  const [condition, chosen, other] = op.args.map((a) => places.def(a).op)
-  const isSource = chosen?.kind === 'load' || (widened && chosen?.kind === 'scalar' && chosen.op === 'cast')
-  if (condition?.kind !== 'predicate' || !isSource || other?.kind !== 'const') return undefined
-  const source = sourceOf(places, op.args[1] ?? id, widened)
-  const sameOther = source !== undefined && (source.mask.length === 0 || Object.is(source.other, other.value))
-  if (!sameOther) return undefined
-  return { ...source, mask: conjoin(always, ...source.mask, ...condition.predicate), other: other.value }
 }

@@ -187,7 +187,7 @@ class PartPricer {
     const order = [...space.filter((a) => a !== axis), ...(axis === undefined ? [] : [axis])]
     const at = new Pricer(places, tally, this.standing(around), { order, vector: axis, copies: 4 }, machine)
     at.rounds()
-    at.copied(source.param, source.position, root.tile, across !== undefined)
+    at.copied(source, root.tile, across !== undefined)
     if (root.home) places.set(root.id, root.tile)
   }
 

@@ -12,7 +12,7 @@ import { type DType, dtypeBytes } from '../../../types/dtype.ts'
 import { sizeOf } from '../../../types/shape.ts'
 import { waitingSeconds } from '../../price.ts'
 import type { DirectOperand } from '../ir/operands.ts'
-import type { NestSchedule, Slide } from '../ir/schedule.ts'
+import type { CopySource, NestSchedule, Slide } from '../ir/schedule.ts'
 import { accumulatorDType, type Fold } from '../ir/steps.ts'
 import { namedAxes, type Tile, tileBytes } from '../ir/tile.ts'
 import { bytePosition, readsFreely } from '../nest/position.ts'
@@ -264,14 +264,15 @@ export class Pricer {
   }
 
   /** Memory copied into a tile, transposed in blocks of four vectors or as it stands. */
-  copied(param: KernelParam, position: Expr, tile: Tile, transposes: boolean): void {
+  copied({ pieces }: CopySource, tile: Tile, transposes: boolean): void {
     const times = this.runs[this.loops.order.length] ?? 1
     const { whole, shuffled } = this.machine
     this.tally.accesses += times * (transposes ? 2 * whole + 2 * shuffled : 2 * whole)
-    this.stream(param.name, position, {
-      unit: dtypeBytes(param.dtype),
-      most: dtypeBytes(param.dtype) * sizeOf(param.shape),
-    })
+    for (const { param, position } of pieces)
+      this.stream(param.name, position, {
+        unit: dtypeBytes(param.dtype),
+        most: dtypeBytes(param.dtype) * sizeOf(param.shape),
+      })
     this.stream(`tile ${tile.offset}`, this.places.axes.tileIndex(tile), {
       unit: tileBytes(tile.dtype),
       most: tile.bytes,
