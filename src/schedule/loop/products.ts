@@ -34,6 +34,7 @@ export function findProducts(places: Places, stmts: readonly Stmt[], axes: Axes)
       (name) => places.paramOf(name),
       isPlaced,
       (id) => places.has(id),
+      places.facts.machine.loops?.nearest ?? Number.POSITIVE_INFINITY,
     )
     if (p === undefined) continue
     // A tile has one layout: an operand two products would lay out serves the first.

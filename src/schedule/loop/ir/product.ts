@@ -3,6 +3,7 @@
  * from (in place when it is a plain load with fitting strides, else from a tile in scratch).
  */
 import type { KernelParam, LetStmt, ValueId } from '../../../kernel/ir.ts'
+import { cacheLine } from '../../../target/loops.ts'
 import { computeDType, type DType } from '../../../types/dtype.ts'
 import { type DirectOperand, loadedInPlace } from './operands.ts'
 import { isShortProduct, type ShortForm, shortLayout, shortOperands } from './shortOperands.ts'
@@ -30,6 +31,15 @@ export interface Product {
 /** Columns the register block takes at a time: rows of the tiles of b and c are padded to it. */
 export const panel = 8
 
+/** Bytes of a vector. */
+const vectorBytes = 16
+
+/** Whether lines that a block of columns shares with the next are still near then: where rows begin anywhere in a line, both lie in two of some. */
+function staysNear(row: number, depth: number, unit: number, nearest: number): boolean {
+  if (row % vectorBytes === 0) return true
+  return depth * (cacheLine + 2 * vectorBytes - unit) <= nearest
+}
+
 /** Products with fewer multiplications than this are folded like any reduction. */
 const leastWork = 256
 
@@ -51,6 +61,8 @@ export function productOf(
   isPlaced: (id: ValueId) => boolean,
   /** Whether a value stands in scratch before the level begins. */
   hasHome: (id: ValueId) => boolean,
+  /** Bytes of the memory right beside the core. */
+  nearest: number,
 ): Product | undefined {
   const { op } = s
   if (op.kind !== 'dot') return undefined
@@ -88,12 +100,14 @@ export function productOf(
   const inA = directOperand(def(a), m, k, axes, param, compute)
   const inB = directOperand(def(b), n, k, axes, param, compute)
   const unit = tileBytes(compute)
-  // Strided depth, or rows that fall on the same cache lines, are copied into a compact tile first.
+  // Strided depth, and rows that fall on the same cache lines or do not stay near from a block of columns to the next, are copied into a compact tile first.
   const directA =
     inA !== undefined && (inA.inner === unit || (inA.inner <= 512 && inA.outer === unit)) ? inA : undefined
   const fewRows = rows <= 12
   const directB =
-    inB !== undefined && inB.outer === unit && (fewRows || (inB.inner <= 1024 && inB.inner * depth <= 65536))
+    inB !== undefined &&
+    inB.outer === unit &&
+    (fewRows || (inB.inner <= 1024 && inB.inner * depth <= 65536 && staysNear(inB.inner, depth, unit, nearest)))
       ? inB
       : undefined
   const copied = Math.max(directA === undefined ? rows : 0, directB === undefined ? columns : 0) * depth * unit
