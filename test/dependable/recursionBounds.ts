@@ -229,7 +229,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/codegen/vector/loop/nest.ts: NestEmitter.loopInMemory.rows': 'statement nesting',
   'src/schedule/loop/ir/steps.ts: outerValues.enter, outerValues.walk': 'statement nesting',
   'src/codegen/vector/loop/pack.ts: loops': 'statement nesting',
-  'src/schedule/loop/nest/packing.ts: sourceOf': 'values',
+  'src/schedule/loop/nest/pieces.ts: sourceOf, sourceOf.under': 'values',
   'src/schedule/loop/nest/pairs.ts: Copier.copy, Copier.of': 'values',
   'src/codegen/vector/loop/scan.ts: emitScan.nest': 'statement nesting',
   'src/schedule/loop/nest/work.ts: workOf.visit': 'values',
