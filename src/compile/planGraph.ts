@@ -81,23 +81,47 @@ class MemoryPlanner {
     return { graph, plan, passes: phases === undefined ? undefined : this.describe(graph, plan, saved, []) }
   }
 
-  /** The plan where a resident byte costs `price` times the moving of it. */
+  /**
+   * The plan where a resident byte costs `price` times the moving of it: of two, one that takes contractions computed again to be stored once more, one that
+   * takes them to be computed in passing, the one that is modelled quicker with what it keeps.
+   */
   at(price: number): PlannedGraph {
-    const { graph, target, mode, phases, plan, saved } = this
+    const { graph, target, phases, plan, saved } = this
     if (phases === undefined || bytesKept(saved) === 0) return this.keeping()
-    const values = valuesToRecompute(graph, phases, target, plan, price)
+    const [apart, passing] = [false, true].map((inPassing) =>
+      valuesToRecompute(graph, phases, target, plan, price, inPassing),
+    )
+    const choices = [apart, passing].flatMap((values) => values ?? [])
+    const isSame = apart?.size === passing?.size && [...(apart ?? [])].every((n) => passing?.has(n) === true)
+    let best: { readonly planned: PlannedGraph; readonly cost: number } | undefined
+    for (const values of isSame ? choices.slice(1) : choices) {
+      const found = this.computingAgain(values, price)
+      if (best === undefined || found.cost < best.cost) best = found
+    }
+    return best?.planned ?? this.keeping()
+  }
+
+  /** The plan that computes values again, with its modelled seconds, those of keeping memory among them; the plan that keeps all where that costs less. */
+  private computingAgain(
+    values: ReadonlySet<Node>,
+    price: number,
+  ): { readonly planned: PlannedGraph; readonly cost: number } {
+    const { graph, target, mode, phases, plan, saved } = this
+    const costOf = (p: FusionPlan, kept: readonly SavedValue[]): number =>
+      secondsOf(p) + price * movingSeconds(bytesKept(kept), target)
+    const keeping = { planned: this.keeping(), cost: costOf(plan, saved) }
     const again = saved.filter((s) => !s.result && values.has(s.node))
-    if (again.length === 0) return this.keeping()
-    const made = rematerialise(graph, phases, values)
+    if (phases === undefined || again.length === 0) return keeping
+    const made = rematerialise(graph, phases, new Set(values))
     const early = new Set([...phases.early].filter((n) => !isFree(n)))
     const apart = { early, copies: made.copies, backward: made.backward }
     const next = planFusion(made.graph, target, mode, true, this.overwritable, apart, this.trials)
     const nextPhases = phasesOf(made.graph)
     const kept = nextPhases === undefined ? [] : savedBetween(made.graph, next, nextPhases)
-    const gain = movingSeconds((bytesKept(saved) - bytesKept(kept)) * price, target)
+    const cost = costOf(next, kept)
     const forced = again.some((s) => s.node.origin.checkpoint !== undefined || s.bytes > target.mostBytes.value)
-    if (secondsOf(next) - secondsOf(plan) > gain && !forced) return this.keeping()
-    return { graph: made.graph, plan: next, passes: this.describe(made.graph, next, kept, again) }
+    if (cost > keeping.cost && !forced) return keeping
+    return { planned: { graph: made.graph, plan: next, passes: this.describe(made.graph, next, kept, again) }, cost }
   }
 
   private describe(graph: Graph, plan: FusionPlan, saved: readonly SavedValue[], again: readonly SavedValue[]): Passes {

@@ -1,7 +1,8 @@
 /** Analysis of a body's axes: by the kind of kernel that it can be, its roles, or why no kernel of the target computes it. */
 import * as ix from '../../affine/expr.ts'
 import { isFoldOrScan } from '../../kernel/folds.ts'
-import type { NumericsMode } from '../../kernel/ir.ts'
+import { type NumericsMode, operandsOf, type ValueId } from '../../kernel/ir.ts'
+import { ancestorsOf } from '../../kernel/walk.ts'
 import type { Machine } from '../../target/machine.ts'
 import type { Body, BodyStore } from '../body/body.ts'
 import { type Refused, refuse } from '../refusal.ts'
@@ -26,6 +27,8 @@ export function analyse(body: Body, target: Machine, mode: NumericsMode): Analys
   const products = productsIn(a)
   const [product, second] = products
   const isEmpty = body.axes.some((x) => x.extent === 0)
+  const long = tooMuchOfOperand(a, products)
+  if (long !== undefined) return long
   if (second !== undefined) return isEmpty ? refuse('two-contractions', 'products of nothing') : chainRoles(a, products)
   if (product !== undefined && !isEmpty) {
     const alone = productRoles(a, product)
@@ -54,6 +57,30 @@ function tooLarge(body: Body, target: Machine): Refused | undefined {
   const by = target.undivided === undefined ? undefined : dividedBy(body, target.undivided)
   if (by !== undefined) return refuse('divided-by-open', `a position would be divided by ${by}, which varies`)
   return undefined
+}
+
+/** Most statements for an element of an operand: threads write out those of all their elements, and compilers take tens of seconds over more. */
+const mostOfOperand = 64
+
+/** Why a product's operand is too much to compute on its way into a tile, on machines of threads; undefined: none is. */
+function tooMuchOfOperand(
+  { body, lets, target }: Analysis,
+  products: readonly { readonly id: ValueId }[],
+): Refused | undefined {
+  if (target.simt === undefined || body.lets.length <= mostOfOperand) return undefined
+  const statementsOf = (id: ValueId): number => {
+    const axes = lets.get(id)?.axes ?? []
+    const isWhole = (x: ValueId): boolean => axes.every((a) => lets.get(x)?.axes.includes(a) === true)
+    return [...ancestorsOf([id], lets)].filter(isWhole).length
+  }
+  const operands = products.flatMap(({ id }) => operandsOf(lets.get(id)?.op ?? { kind: 'const', value: 0 }))
+  const most = Math.max(...operands.map(statementsOf))
+  return most <= mostOfOperand
+    ? undefined
+    : refuse(
+        'too-much-code',
+        `an element of a product's operand takes ${most} statements, at most ${mostOfOperand} are written out`,
+      )
 }
 
 const withoutFolds = ({ extents, row, reduced, parallel }: Analysis): Roles => ({

@@ -4,7 +4,7 @@
  */
 import { axesOf, type Expr, flatten, strideOf } from '../../affine/expr.ts'
 import type { Machine } from '../../target/machine.ts'
-import { dtypeBytes } from '../../types/dtype.ts'
+import { type DType, dtypeBytes } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { ownExtents } from '../axes/blocks.ts'
 import { type Roles, unitAxis } from '../axes/roles.ts'
@@ -24,40 +24,74 @@ export function partialSectorBytes(body: Body, roles: Roles, target: Machine): n
   )
     return 0
   const own = reachOf(body, ownExtents(extents, foldingGrid(body, roles, target)), target)
-  const beyond = (index: readonly Expr[], shape: readonly number[], axes: Iterable<string>, each: number): number => {
-    const run = runOf(flatten(index, shape), own) * each
-    return run >= sector ? 0 : Math.min(pointsOf(extents, axes), sizeOf(shape)) * each * (sector / run - 1)
+  /** What is read of each tensor: points, elements in a row, as all that reads it goes over them. */
+  const reads = new Map<string, Access>()
+  const access = (index: readonly Expr[], shape: readonly number[], axes: Iterable<string>, dtype: DType): Access => {
+    const each = dtypeBytes(dtype)
+    const run = reachIn(flatten(index, shape), own, sector / each / 2) * each
+    return { run, bytes: Math.min(pointsOf(extents, axes), sizeOf(shape)) * each }
   }
-  let bytes = 0
+  const beyond = ({ run, bytes }: Access): number => (run >= sector ? 0 : bytes * (sector / run - 1))
   for (const { op, axes, dtype } of body.lets) {
     const tensor = op.kind === 'load' ? body.loads.get(op.param) : undefined
-    if (op.kind === 'load' && tensor !== undefined)
-      bytes += rereadShare * beyond(op.index, tensor.shape, axes, dtypeBytes(dtype))
+    if (op.kind !== 'load' || tensor === undefined) continue
+    const { run, bytes } = access(op.index, tensor.shape, axes, dtype)
+    const have = reads.get(op.param) ?? { run: 0, bytes: 0 }
+    reads.set(op.param, { run: have.run + run, bytes: Math.max(have.bytes, bytes) })
   }
-  for (const s of body.stores)
-    bytes += 2 * beyond(s.index, s.shape, new Set(s.index.flatMap((e) => [...axesOf(e)])), dtypeBytes(s.node.dtype))
-  return bytes
+  const writes = body.stores.map((s) => {
+    const axes = new Set(s.index.flatMap((e) => [...axesOf(e)]))
+    return s.pieces === undefined ? beyond(access(s.index, s.shape, axes, s.node.dtype)) : 0
+  })
+  const read = [...reads.values()].reduce((n, r) => n + beyond(r), 0)
+  return rereadShare * read + 2 * writes.reduce((n, w) => n + w, 0)
+}
+
+interface Access {
+  /** Bytes in a row that a program goes over. */
+  readonly run: number
+  readonly bytes: number
 }
 
 /**
- * Indices of each axis that a program is at within a short time: all of its own, where its threads hold them at once; else those along which most is
- * contiguous, since threads spread over that axis, and one of each other.
+ * Indices of each axis that a program is at within a short time: all of its own, where its threads hold them at once; else, from the axis along which most
+ * is contiguous, those that its threads are spread over, and one of each other.
  */
 function reachOf(body: Body, own: ReadonlyMap<string, number>, { simt }: Machine): ReadonlyMap<string, number> {
   const points = [...own.values()].reduce((n, size) => n * size, 1)
   if (simt === undefined || points <= simt.maxThreads * simt.registers) return own
   const unit = unitAxis(body)
-  return new Map([...own].map(([axis, size]) => [axis, axis === unit ? size : 1]))
+  const least = new Map<string, number>()
+  const note = (index: readonly Expr[], shape: readonly number[]): void => {
+    const flat = flatten(index, shape)
+    for (const a of axesOf(flat))
+      least.set(a, Math.min(least.get(a) ?? Number.POSITIVE_INFINITY, Math.abs(strideOf(flat, a) ?? 1)))
+  }
+  for (const { op } of body.lets) if (op.kind === 'load') note(op.index, body.loads.get(op.param)?.shape ?? [])
+  for (const s of body.stores) note(s.index, s.shape)
+  const rank = (a: string): number => (a === unit ? 0 : (least.get(a) ?? Number.POSITIVE_INFINITY))
+  let left = simt.maxThreads * vector
+  const out = new Map<string, number>()
+  for (const [axis, size] of [...own].sort(([a], [b]) => rank(a) - rank(b))) {
+    out.set(axis, Math.max(1, Math.min(size, left)))
+    left = Math.floor(left / size)
+  }
+  return out
 }
 
-/** Elements in a row in memory that one program goes over. */
-function runOf(flat: Expr, own: ReadonlyMap<string, number>): number {
-  const axes = [...axesOf(flat)]
-  let run = 1
-  for (let left = axes.length; left > 0; left--) {
-    const next = axes.find((a) => Math.abs(strideOf(flat, a) ?? 0) === run && (own.get(a) ?? 1) > 1)
-    if (next === undefined) break
-    run *= own.get(next) ?? 1
+/** Neighbours that a thread reads at once. */
+const vector = 4
+
+/** Elements that one program goes over without leaving out whole sectors of memory: neighbours are `near` elements apart at most. */
+function reachIn(flat: Expr, own: ReadonlyMap<string, number>, near: number): number {
+  const strides = [...axesOf(flat)].flatMap((a) => {
+    const [stride, size] = [Math.abs(strideOf(flat, a) ?? 0), own.get(a) ?? 1]
+    return stride > 0 && size > 1 ? [{ stride, size }] : []
+  })
+  let span = 1
+  for (const { stride, size } of strides.sort((p, q) => p.stride - q.stride)) {
+    if (stride > Math.max(span, near)) break
+    span += stride * (size - 1)
   }
-  return run
+  return span
 }

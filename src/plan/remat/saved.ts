@@ -133,8 +133,7 @@ function checkpointRole(node: Node, users: readonly Node[], phases: Phases): 'in
   return own ? 'inside' : 'exit'
 }
 
-/** Whether kernels compute a value where they read it; what a contraction or a fold gives is stored once more, and keeps memory as before. */
-const isComputedInPassing = (n: Node): boolean => {
+const isElementwise = (n: Node): boolean => {
   const family = familyOf(n)
   return family !== 'contraction' && family !== 'reduction' && family !== 'scan'
 }
@@ -142,7 +141,8 @@ const isComputedInPassing = (n: Node): boolean => {
 /**
  * The values of the forward pass to compute again for the backward pass. `price`: of a resident byte, as a share of the time
  * it takes to move it. `plan` is the provisional plan: what its kernels store is paid for, and what a kernel of both passes
- * hands from one to the other inside needs no memory.
+ * hands from one to the other inside needs no memory. `inPassing`: what a contraction or a fold gives is taken to be computed where it is read, as
+ * chains do; else it is stored once more, and keeps memory as before.
  */
 export function valuesToRecompute(
   graph: Graph,
@@ -150,6 +150,7 @@ export function valuesToRecompute(
   target: Machine,
   plan: FusionPlan,
   price: number,
+  inPassing: boolean,
 ): Set<Node> {
   const { nodes, backward, early } = phases
   const net = new FlowNetwork()
@@ -193,7 +194,7 @@ export function valuesToRecompute(
       fixed || opDef(n).boundary !== undefined || role === 'exit'
         ? Number.POSITIVE_INFINITY
         : early.has(n)
-          ? arithmetic(n, target) + (isComputedInPassing(n) ? 0 : (2 + residentPrice) * move)
+          ? arithmetic(n, target) + (inPassing || isElementwise(n) ? 0 : (2 + residentPrice) * move)
           : 0
     if (again > 0) net.connect(source, v.enter, again)
     const free = fixed || stored.has(n) || result
