@@ -50,6 +50,12 @@ export const quickerOf = (p: PlannedGraph, q: PlannedGraph): PlannedGraph =>
 
 const bytesKept = (saved: readonly SavedValue[]): number => saved.reduce((n, s) => n + (s.result ? 0 : s.bytes), 0)
 
+/** A plan, and modelled seconds to compare it with others by. */
+interface Ranked {
+  readonly planned: PlannedGraph
+  readonly rank: number
+}
+
 /** Plans a graph at several prices of memory; what does not depend on the price is done once. */
 class MemoryPlanner {
   private readonly graph: Graph
@@ -83,7 +89,7 @@ class MemoryPlanner {
 
   /**
    * The plan where a resident byte costs `price` times the moving of it: of two, one that takes contractions computed again to be stored once more, one that
-   * takes them to be computed in passing, the one that is modelled quicker with what it keeps.
+   * takes them to be computed in passing, the quicker one, what it keeps counted where a budget asks for less.
    */
   at(price: number): PlannedGraph {
     const { graph, target, phases, plan, saved } = this
@@ -93,23 +99,21 @@ class MemoryPlanner {
     )
     const choices = [apart, passing].flatMap((values) => values ?? [])
     const isSame = apart?.size === passing?.size && [...(apart ?? [])].every((n) => passing?.has(n) === true)
-    let best: { readonly planned: PlannedGraph; readonly cost: number } | undefined
+    let best: Ranked | undefined
     for (const values of isSame ? choices.slice(1) : choices) {
       const found = this.computingAgain(values, price)
-      if (best === undefined || found.cost < best.cost) best = found
+      if (best === undefined || found.rank < best.rank) best = found
     }
     return best?.planned ?? this.keeping()
   }
 
-  /** The plan that computes values again, with its modelled seconds, those of keeping memory among them; the plan that keeps all where that costs less. */
-  private computingAgain(
-    values: ReadonlySet<Node>,
-    price: number,
-  ): { readonly planned: PlannedGraph; readonly cost: number } {
+  /** The plan that computes values again, or the plan that keeps all where that costs less. */
+  private computingAgain(values: ReadonlySet<Node>, price: number): Ranked {
     const { graph, target, mode, phases, plan, saved } = this
-    const costOf = (p: FusionPlan, kept: readonly SavedValue[]): number =>
-      secondsOf(p) + price * movingSeconds(bytesKept(kept), target)
-    const keeping = { planned: this.keeping(), cost: costOf(plan, saved) }
+    const costOf = (p: FusionPlan, kept: readonly SavedValue[], by = price): number =>
+      secondsOf(p) + by * movingSeconds(bytesKept(kept), target)
+    const beyond = price - residentPrice
+    const keeping = { planned: this.keeping(), rank: costOf(plan, saved, beyond) }
     const again = saved.filter((s) => !s.result && values.has(s.node))
     if (phases === undefined || again.length === 0) return keeping
     const made = rematerialise(graph, phases, new Set(values))
@@ -118,10 +122,10 @@ class MemoryPlanner {
     const next = planFusion(made.graph, target, mode, true, this.overwritable, apart, this.trials)
     const nextPhases = phasesOf(made.graph)
     const kept = nextPhases === undefined ? [] : savedBetween(made.graph, next, nextPhases)
-    const cost = costOf(next, kept)
     const forced = again.some((s) => s.node.origin.checkpoint !== undefined || s.bytes > target.mostBytes.value)
-    if (cost > keeping.cost && !forced) return keeping
-    return { planned: { graph: made.graph, plan: next, passes: this.describe(made.graph, next, kept, again) }, cost }
+    if (costOf(next, kept) > costOf(plan, saved) && !forced) return keeping
+    const passes = this.describe(made.graph, next, kept, again)
+    return { planned: { graph: made.graph, plan: next, passes }, rank: costOf(next, kept, beyond) }
   }
 
   private describe(graph: Graph, plan: FusionPlan, saved: readonly SavedValue[], again: readonly SavedValue[]): Passes {

@@ -122,6 +122,24 @@ describe('memory', () => {
     expect(pool.reserved).toBe(0)
   })
 
+  test('the same calls get the same blocks, whatever the order in which those before were freed', () => {
+    const { driver } = fakeDevice()
+    const pool = new MemoryPool(driver.open(0), undefined)
+    const apart = [1000, 5000, 1000, 5000, 1000, 5000]
+    const first = apart.map((bytes) => pool.alloc(bytes))
+    // Neighbours stay, so that those of equal size do not join.
+    const equal = [0, 2, 4].flatMap((i) => first[i] ?? [])
+    for (const order of [
+      [2, 0, 1],
+      [1, 2, 0],
+      [0, 1, 2],
+    ]) {
+      for (const i of order) pool.release(equal[i] ?? 0)
+      expect(equal.map(() => pool.alloc(1000))).toEqual(equal)
+    }
+    pool.verify()
+  })
+
   test('what is freed is given out again', () => {
     const { backend } = prepared(rowKernel())
     const before = backend.memory().used

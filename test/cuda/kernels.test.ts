@@ -89,6 +89,12 @@ describe('spills', () => {
     expect(lines.join('\n')).toContain('planned again with products that are waited for at once: 256 B')
   })
 
+  test('that smaller tiles only lessen lead to those that spill less than half', () => {
+    const spilled = (source: string): number => (longest(source) > 8 ? 256 : 64)
+    const { backend, executable } = prepare(rows, fakeDevice(1 << 30, 90, spilled))
+    expect(backend.resources(executable)).toMatchObject([{ localBytes: 64, replanned: { registers: 8, spilled: 256 } }])
+  })
+
   test('that smaller tiles do not help leave the kernel as it was', () => {
     const { backend, executable } = prepare(
       rows,

@@ -60,7 +60,7 @@ function tooLarge(body: Body, target: Machine): Refused | undefined {
 }
 
 /** Most statements for an element of an operand: threads write out those of all their elements, and compilers take tens of seconds over more. */
-const mostOfOperand = 64
+const mostOfOperand = 40
 
 /** Why a product's operand is too much to compute on its way into a tile, on machines of threads; undefined: none is. */
 function tooMuchOfOperand(
