@@ -88,23 +88,18 @@ class MemoryPlanner {
   }
 
   /**
-   * The plan where a resident byte costs `price` times the moving of it: of two, one that takes contractions computed again to be stored once more, one that
-   * takes them to be computed in passing, the quicker one, what it keeps counted where a budget asks for less.
+   * The plan where a resident byte costs `price` times the moving of it. Of two, one for contractions that are computed again in passing and one for those
+   * that are stored once more, the quicker one; where a budget asks for less, what they keep counts.
    */
   at(price: number): PlannedGraph {
     const { graph, target, phases, plan, saved } = this
     if (phases === undefined || bytesKept(saved) === 0) return this.keeping()
-    const [apart, passing] = [false, true].map((inPassing) =>
-      valuesToRecompute(graph, phases, target, plan, price, inPassing),
-    )
-    const choices = [apart, passing].flatMap((values) => values ?? [])
-    const isSame = apart?.size === passing?.size && [...(apart ?? [])].every((n) => passing?.has(n) === true)
-    let best: Ranked | undefined
-    for (const values of isSame ? choices.slice(1) : choices) {
-      const found = this.computingAgain(values, price)
-      if (best === undefined || found.rank < best.rank) best = found
-    }
-    return best?.planned ?? this.keeping()
+    const cut = (inPassing: boolean): Set<Node> => valuesToRecompute(graph, phases, target, plan, price, inPassing)
+    const [apart, passing] = [cut(false), cut(true)]
+    const found = this.computingAgain(passing, price)
+    if (apart.size === passing.size && [...apart].every((n) => passing.has(n))) return found.planned
+    const other = this.computingAgain(apart, price)
+    return (other.rank <= found.rank ? other : found).planned
   }
 
   /** The plan that computes values again, or the plan that keeps all where that costs less. */
@@ -116,7 +111,7 @@ class MemoryPlanner {
     const keeping = { planned: this.keeping(), rank: costOf(plan, saved, beyond) }
     const again = saved.filter((s) => !s.result && values.has(s.node))
     if (phases === undefined || again.length === 0) return keeping
-    const made = rematerialise(graph, phases, new Set(values))
+    const made = rematerialise(graph, phases, values)
     const early = new Set([...phases.early].filter((n) => !isFree(n)))
     const apart = { early, copies: made.copies, backward: made.backward }
     const next = planFusion(made.graph, target, mode, true, this.overwritable, apart, this.trials)

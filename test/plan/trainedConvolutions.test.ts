@@ -70,6 +70,21 @@ test('a number that both passes name, the backward one first, belongs to neither
   expect(phases?.early.has(at(graph.outputs, 0))).toBe(true)
 })
 
+test.each([
+  [[32, 144, 56, 56], 3],
+  [[16, 480, 14, 14], 5],
+  [[16, 672, 7, 7], 5],
+])('depthwise windows of %o stand in memory before they are normalised by the batch, taps %i', (shape, taps) => {
+  const vector = { shape: [shape[1] ?? 1] }
+  const graph = trace([{ shape }, { shape: [shape[1] ?? 1, 1, taps, taps] }, vector, vector], (p) =>
+    normal(c.conv(at(p, 0), at(p, 1), { padding: taps >> 1, groups: shape[1] ?? 1 }), p, 2),
+  )
+  const parts = partsOf(compile(graph)).map((p) => [...allStmts(p.body)])
+  const windows = parts.filter((p) => p.some((s) => s.kind === 'let' && s.op.kind === 'dot'))
+  expect(windows.length).toBeGreaterThan(0)
+  for (const p of windows) expect(p.some((s) => s.kind === 'let' && s.op.kind === 'reduce')).toBe(false)
+})
+
 describe('partial sectors', () => {
   /** A batch normalisation of data in one order, with its result in another. */
   const turned = (shape: readonly number[]): Graph =>

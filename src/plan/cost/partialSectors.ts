@@ -11,6 +11,16 @@ import { type Roles, unitAxis } from '../axes/roles.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import { foldingGrid } from './stretch.ts'
 
+/** Neighbours that a thread reads at once. */
+const vector = 4
+
+interface Access {
+  /** Bytes in a row that a program goes over. */
+  readonly run: number
+  /** Bytes of the elements that all programs read or write. */
+  readonly bytes: number
+}
+
 /** Bytes that a kernel moves beyond what it reads and writes, sectors of memory being moved whole. */
 export function partialSectorBytes(body: Body, roles: Roles, target: Machine): number {
   const { kind, extents, matrix, chain } = roles
@@ -24,7 +34,7 @@ export function partialSectorBytes(body: Body, roles: Roles, target: Machine): n
   )
     return 0
   const own = reachOf(body, ownExtents(extents, foldingGrid(body, roles, target)), target)
-  /** What is read of each tensor: points, elements in a row, as all that reads it goes over them. */
+  /** By tensor: what reads it lies side by side, as halves of a row that is rotated. */
   const reads = new Map<string, Access>()
   const access = (index: readonly Expr[], shape: readonly number[], axes: Iterable<string>, dtype: DType): Access => {
     const each = dtypeBytes(dtype)
@@ -45,12 +55,6 @@ export function partialSectorBytes(body: Body, roles: Roles, target: Machine): n
   })
   const read = [...reads.values()].reduce((n, r) => n + beyond(r), 0)
   return rereadShare * read + 2 * writes.reduce((n, w) => n + w, 0)
-}
-
-interface Access {
-  /** Bytes in a row that a program goes over. */
-  readonly run: number
-  readonly bytes: number
 }
 
 /**
@@ -78,9 +82,6 @@ function reachOf(body: Body, own: ReadonlyMap<string, number>, { simt }: Machine
   }
   return out
 }
-
-/** Neighbours that a thread reads at once. */
-const vector = 4
 
 /** Elements that one program goes over without leaving out whole sectors of memory: neighbours are `near` elements apart at most. */
 function reachIn(flat: Expr, own: ReadonlyMap<string, number>, near: number): number {

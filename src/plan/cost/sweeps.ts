@@ -4,11 +4,12 @@ import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { passesBefore } from '../axes/reductionRoles.ts'
 import type { Body } from '../body/body.ts'
 
-/** For each value with axes of a row, in how many of the passes something needs it; once, where it has none. */
+/** How often values are evaluated; once, where it does not say. */
 export type Sweeps = ReadonlyMap<ValueId, number>
 
 export const noSweeps: Sweeps = new Map()
 
+/** For each value with axes of a row, in how many of the passes over it something needs it. */
 export function sweepsOf(body: Body, row: ReadonlySet<string>): Sweeps {
   const lets = new Map(body.lets.map((l) => [l.id, l]))
   const { before, folds } = passesBefore(body, lets, row, true)

@@ -24,21 +24,31 @@ const none: WindowWork = { bytes: 0, seconds: 0 }
 
 /** The work of a kernel's windows. Nothing where programs are no blocks of threads, and of products, whose price has it. */
 export function windowWork(body: Body, roles: Roles, sweeps: Sweeps, target: Machine): WindowWork {
-  const { kind, extents, parallel, reduced, matrix, chain } = roles
+  const { kind, extents, parallel, reduced, row, matrix, chain } = roles
   if (target.programShare === undefined || kind !== 'reduction' || matrix !== undefined || chain !== undefined)
     return none
   const extent = (a: string): number => extents.get(a) ?? 1
-  const isWindow = (e: Expr): boolean =>
+  const isWindow = (e: Expr, among: ReadonlySet<string>): boolean =>
     [...axesOf(e)].some(
-      (a) => parallel.has(a) && [...axesOf(e)].some((o) => reduced.has(o) && overlap(e, a, o, extent)),
+      (a) => among.has(a) && [...axesOf(e)].some((o) => o !== a && reduced.has(o) && overlap(e, a, o, extent)),
     )
+  const held = new Set([...row, ...reduced])
   let [bytes, seconds] = [0, 0]
   let own: Map<string, number> | undefined
   let sliding: readonly GridAxis[] | undefined
   for (const l of body.lets) {
     const { op } = l
     const tensor = op.kind === 'load' ? body.loads.get(op.param) : undefined
-    if (op.kind !== 'load' || tensor === undefined || !op.index.some(isWindow)) continue
+    if (op.kind !== 'load' || tensor === undefined) continue
+    const points = pointsOf(extents, l.axes) * (sweeps.get(l.id) ?? 1)
+    const placing = (1 + 2 * op.mask.length) * priceOf('add', 'i32', target.prices)
+    // Along axes that a program goes over itself, threads lie side by side: each reads all of its windows, an element at a time.
+    if (op.index.some((e) => isWindow(e, held))) {
+      const { gatherSeconds } = target.dotBlock
+      seconds += points * (gatherSeconds?.[dtypeBytes(l.dtype) === 2 ? 2 : 4] ?? placing)
+      continue
+    }
+    if (!op.index.some((e) => isWindow(e, parallel))) continue
     own ??= ownExtents(extents, foldingGrid(body, roles, target))
     sliding ??= slidingGrid(body, roles, target) ?? []
     const block = own
@@ -52,8 +62,7 @@ export function windowWork(body: Body, roles: Roles, sweeps: Sweeps, target: Mac
     }, 1)
     bytes += Math.max(0, programs * places - Math.min(sizeOf(tensor.shape), pointsOf(extents, l.axes)) * each)
     const exprs = [...op.index, ...op.mask.map((b) => b.expr)]
-    const found = pointsOf(extents, l.axes) * (sweeps.get(l.id) ?? 1) * readShare(exprs, sliding, roles, target)
-    seconds += found * (1 + 2 * op.mask.length) * priceOf('add', 'i32', target.prices)
+    seconds += points * readShare(exprs, sliding, roles, target) * placing
   }
   return { bytes, seconds }
 }
