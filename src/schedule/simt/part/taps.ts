@@ -63,5 +63,13 @@ export function tapsOf(part: Surroundings): ReadonlySet<string> {
   if (!folds.every(isSame) || lets.some(({ op }) => op.kind === 'scan' || op.kind === 'stage')) return none
   const reads = lets.flatMap(({ op }) => (op.kind === 'load' ? [op] : []))
   const kept = part.spreadOnly(first.axes).filter((a) => part.axis(a).role === 'grid')
-  return new Set(tapAxes(reads, kept, folded, (a) => part.axis(a).size))
+  const size = (a: string): number => part.axis(a).size
+  const taps = new Set<string>()
+  let sums = 1
+  for (const axis of tapAxes(reads, kept, folded, size)) {
+    sums *= size(axis)
+    if (sums > mostTaps) break
+    taps.add(axis)
+  }
+  return taps
 }
