@@ -7,10 +7,10 @@ import { scheduleText } from '../../src/schedule/text.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import { makeRng, type Rng } from '../random/rng.ts'
+import { agree, type F } from './agree.ts'
 
 afterAll(() => s.setDevice('reference'))
 
-type F = (...args: s.Tensor[]) => s.Tensor
 type Shape = readonly number[]
 
 /** Whole numbers, whose sums of products are exact in f32. */
@@ -19,19 +19,6 @@ const draw = (rng: Rng, shape: Shape, dtype: DType): s.Tensor =>
     Array.from({ length: shape.reduce((a, b) => a * b, 1) }, () => rng.int(0, 7)),
     { shape: [...shape], dtype },
   )
-
-function agree(f: F, args: readonly s.Tensor[]): void {
-  s.setDevice('wasm', { threads: 1 })
-  const want = s
-    .jit(f, { device: 'reference' })(...args)
-    .dataSync()
-  for (const mode of ['fast', 'strict'] as const)
-    expect(
-      s
-        .jit(f, { mode })(...args)
-        .dataSync(),
-    ).toEqual(want)
-}
 
 function textOf(f: F, given: readonly { readonly shape: Shape; readonly dtype: DType }[]): string {
   const names = given.map((_, i) => `in${i}`)

@@ -2,14 +2,13 @@
  * Windows without a product of their own (channels apart, pooling) on WebAssembly: equal to the reference for random shapes, strides, dilations, paddings,
  * layouts, types, ends and threads, beside NaN and infinities, which padding must not let through.
  */
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, test } from 'vitest'
 import * as s from '../../src/index.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import { makeRng, type Rng } from '../random/rng.ts'
+import { agree, type F } from './agree.ts'
 
 afterAll(() => s.setDevice('reference'))
-
-type F = (...args: s.Tensor[]) => s.Tensor
 
 /** Whole numbers, so that sums are exact in any order; where asked for, one in fifty is none or infinite. */
 function draw(rng: Rng, shape: readonly number[], dtype: DType, wild = false): s.Tensor {
@@ -19,20 +18,6 @@ function draw(rng: Rng, shape: readonly number[], dtype: DType, wild = false): s
       ? rng.pick([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])
       : rng.int(-9, 9)
   return s.tensor(Array.from({ length: n }, one), { shape: [...shape], dtype })
-}
-
-function agree(f: F, args: readonly s.Tensor[], threads: number, what: string): void {
-  s.setDevice('wasm', { threads })
-  const want = s
-    .jit(f, { device: 'reference' })(...args)
-    .dataSync()
-  for (const mode of ['fast', 'strict'] as const)
-    expect(
-      s
-        .jit(f, { mode })(...args)
-        .dataSync(),
-      `${what}, ${mode}`,
-    ).toEqual(want)
 }
 
 const first = { there: [0, 1, 2, 3], back: [0, 1, 2, 3] }

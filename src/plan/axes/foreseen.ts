@@ -10,7 +10,7 @@ import type { Machine } from '../../target/machine.ts'
 import { computeDType } from '../../types/dtype.ts'
 import { mostPieces } from '../body/buildBody.ts'
 import { recomputed } from '../body/folds.ts'
-import { inStoringOrder, isFree, type Region, shallowFirst } from '../body/region.ts'
+import { foldsElements, inStoringOrder, isFree, type Region, shallowFirst } from '../body/region.ts'
 import type { Refused } from '../refusal.ts'
 import { inPrologue } from './fusedReductions.ts'
 import { isServed, servesSides } from './matrixRole.ts'
@@ -25,11 +25,6 @@ type Coordinates = 'whole' | 'windows'
 
 /** What is certain of an evaluation: that it comes through, or how it is refused; undefined: nothing. */
 type Known = 'built' | Refused | undefined
-
-const isFold = (n: Node): boolean => {
-  const family = familyOf(n)
-  return family === 'reduction' || family === 'contraction' || family === 'scan'
-}
 
 /** Whether a view only adds or leaves out dimensions of one element. */
 const keepsDims = (n: Node, x: Node): boolean => {
@@ -64,7 +59,7 @@ class Walk {
     if (have !== undefined) return have
     const isComputed = this.members.has(n) || isFree(n)
     if (!isComputed) this.loads.add(n)
-    let holds = isComputed && isFold(n)
+    let holds = isComputed && foldsElements(n)
     this.holding.set(n, holds)
     if (isComputed && this.nodes <= mostNodes) for (const x of n.inputs) if (this.holdsFold(x)) holds = true
     this.holding.set(n, holds)
@@ -118,7 +113,7 @@ class Walk {
       if (seen.has(n) || !this.holdsFold(n)) continue
       seen.add(n)
       const [x] = n.inputs
-      if (isFold(n)) found.add(n)
+      if (foldsElements(n)) found.add(n)
       else if (familyOf(n) === 'elementwise' || (x !== undefined && keepsDims(n, x))) stack.push(...n.inputs)
       else return undefined
     }
@@ -155,7 +150,7 @@ export function foreseen(region: Region, target: Machine): Refused | undefined {
   // One of the folds is a contraction: others fold one value together, as a softmax does.
   let [folds, contractions] = [0, 0]
   for (const n of region.members)
-    if (isFold(n)) {
+    if (foldsElements(n)) {
       folds++
       if (n.op === 'contract') contractions++
     }

@@ -11,6 +11,7 @@ import { type Body, storeExpressions } from './body.ts'
 
 /** The body with such masks dropped, and loads that have become alike made once. */
 export function withoutImpliedMasks(given: Body): Body {
+  if (!given.lets.some(({ op }) => op.kind === 'predicate')) return given
   const body = withoutRepeatedChoices(given)
   const lets = new Map(body.lets.map((l) => [l.id, l]))
   const uses = usesOf(body)

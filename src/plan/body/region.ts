@@ -24,6 +24,12 @@ export function isFree(node: Node): boolean {
   return family === 'source' && node.op !== 'param'
 }
 
+/** Whether a node folds elements of what it reads: a reduction, a scan, a contraction. */
+export function foldsElements(node: Node): boolean {
+  const family = familyOf(node)
+  return family === 'reduction' || family === 'contraction' || family === 'scan'
+}
+
 /** Results in the order in which a kernel binds them to axes: the largest first, then the latest. */
 export const inStoringOrder = (outputs: readonly Node[]): readonly Node[] =>
   outputs.length < 2 ? outputs : [...outputs].sort((p, q) => sizeOf(q.shape) - sizeOf(p.shape) || q.id - p.id)
@@ -78,8 +84,7 @@ export function reductionDepth(node: Node): number {
       continue
     }
     stack.pop()
-    const family = familyOf(n)
-    const own = family === 'reduction' || family === 'contraction' || family === 'scan' ? 1 : 0
+    const own = foldsElements(n) ? 1 : 0
     depths.set(n, own + n.inputs.reduce((most, x) => Math.max(most, depths.get(x) ?? 0), 0))
   }
   return depths.get(node) ?? 0

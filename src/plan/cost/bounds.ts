@@ -6,7 +6,7 @@ import { type Machine, movingSeconds, together } from '../../target/machine.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { coversOnce } from '../body/bijection.ts'
 import { type Body, tensorBytes } from '../body/body.ts'
-import type { Region } from '../body/region.ts'
+import { foldsElements, type Region } from '../body/region.ts'
 import { leastStatements, overlap } from '../body/statements.ts'
 import { type Refused, refuse } from '../refusal.ts'
 import type { Made } from './candidateMemo.ts'
@@ -105,9 +105,8 @@ function neededWhole(g: Bounded, value: Node): boolean {
   // Inputs come before their users by number.
   for (const n of [...g.members].sort((p, q) => p.id - q.id)) {
     if (!n.inputs.some((x) => needed.has(x))) continue
-    const family = familyOf(n)
-    if (family === 'reduction' || family === 'contraction' || family === 'scan') return true
-    if (family !== 'elementwise') continue
+    if (foldsElements(n)) return true
+    if (familyOf(n) !== 'elementwise') continue
     if (g.outputs.includes(n)) return true
     needed.add(n)
   }

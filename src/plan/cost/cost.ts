@@ -20,7 +20,7 @@ import { splitAxes } from '../axes/stages.ts'
 import { type Body, pointsOf, storedTensors, tensorBytes } from '../body/body.ts'
 import { finishingSeconds } from './finishing.ts'
 import { partialSectorBytes } from './partialSectors.ts'
-import { foldingGrid, type Stretch, stretchOf } from './stretch.ts'
+import { type Folding, foldingOf, type Stretch, stretchOf } from './stretch.ts'
 import { noSweeps, type Sweeps, sweepsOf } from './sweeps.ts'
 import { windowWork } from './windowWork.ts'
 
@@ -54,14 +54,16 @@ export function costOf(body: Body, segments: readonly Body[], roles: Roles, targ
   const total = (pick: (w: Work) => number): number => works.reduce((n, w) => n + pick(w), 0)
   // Ranges store parts of the same tensors.
   const written = storedTensors(body).reduce((n, s) => n + sizeOf(s.node.shape) * target.prices.write[s.node.dtype], 0)
-  const windows = windowWork(body, roles, sweeps, target)
+  const folding = foldingOf(body, roles, target)
+  const windows = windowWork(body, roles, folding, sweeps, target)
   const compute = total((w) => w.compute) + written + windows.seconds
   const again =
-    (target.rereadShare ?? 1) * ((passes - 1) * bytesRead + windows.bytes) + partialSectorBytes(body, roles, target)
+    (target.rereadShare ?? 1) * ((passes - 1) * bytesRead + windows.bytes) +
+    partialSectorBytes(body, roles, folding, target)
   const moving = movingSeconds(bytesRead + bytesWritten + again, target)
   const busy = together(moving, compute, target)
-  const stretch = stretchOf(body, roles, target)
-  const use = sharesOf(body, roles, product, stretch, target)
+  const stretch = stretchOf(body, roles, folding, target)
+  const use = sharesOf(body, roles, product, folding, stretch, target)
   const alone = Math.max(
     together(moving / use.moving, compute / use.computing, target),
     (product === undefined ? 0 : product.steps * product.stepSeconds) +
@@ -79,12 +81,13 @@ function sharesOf(
   body: Body,
   roles: Roles,
   product: ProductWork | undefined,
+  folding: Folding | undefined,
   { blocks: blocksEach }: Stretch,
   target: Machine,
 ): { readonly moving: number; readonly computing: number } {
   const { programShare, vectorChains } = target
   if (programShare === undefined) return { moving: 1, computing: 1 }
-  const blocks = programsOfKernel(body, roles, product, target) * blocksEach
+  const blocks = programsOfKernel(body, roles, product, folding, target) * blocksEach
   const share = (one: number): number => Math.min(1, one * Math.max(1, blocks))
   const { columns } = programShare
   const moving = columns !== undefined && passesColumns(body, roles) ? columns : programShare.moving
@@ -100,15 +103,19 @@ function passesColumns(body: Body, { kind, row, parallel, passes = 1 }: Roles): 
 }
 
 /** Programs of the kernel that a body is, or of its main stage. */
-function programsOfKernel(body: Body, roles: Roles, product: ProductWork | undefined, target: Machine): number {
+function programsOfKernel(
+  body: Body,
+  roles: Roles,
+  product: ProductWork | undefined,
+  folding: Folding | undefined,
+  target: Machine,
+): number {
   const { extents, parallel, chain, chunks } = roles
   if (product !== undefined) return product.programs
   const points = pointsOf(extents, parallel)
   if (chain !== undefined) return chainPrograms(body, chain, extents, target)
   if (chunks !== undefined) return points / [...chunks.values()].reduce((n, c) => n * c, 1)
-  return roles.kind === 'elementwise'
-    ? points / target.elementBlock
-    : programsOf(foldingGrid(body, roles, target), extents)
+  return folding === undefined ? points / target.elementBlock : programsOf(folding.grid, extents)
 }
 
 /** Loads at the same places share what they read; loads at others read more, up to the whole tensor. */

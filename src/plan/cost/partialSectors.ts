@@ -6,10 +6,9 @@ import { axesOf, type Expr, flatten, strideOf } from '../../affine/expr.ts'
 import type { Machine } from '../../target/machine.ts'
 import { type DType, dtypeBytes } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
-import { ownExtents } from '../axes/blocks.ts'
 import { type Roles, unitAxis } from '../axes/roles.ts'
 import { type Body, pointsOf } from '../body/body.ts'
-import { foldingGrid } from './stretch.ts'
+import type { Folding } from './stretch.ts'
 
 /** Neighbours that a thread reads at once. */
 const vector = 4
@@ -22,18 +21,15 @@ interface Access {
 }
 
 /** Bytes that a kernel moves beyond what it reads and writes, sectors of memory being moved whole. */
-export function partialSectorBytes(body: Body, roles: Roles, target: Machine): number {
-  const { kind, extents, matrix, chain } = roles
-  const { memorySector: sector, programShare, rereadShare = 1 } = target
-  if (
-    sector === undefined ||
-    programShare === undefined ||
-    kind !== 'reduction' ||
-    matrix !== undefined ||
-    chain !== undefined
-  )
-    return 0
-  const own = reachOf(body, ownExtents(extents, foldingGrid(body, roles, target)), target)
+export function partialSectorBytes(
+  body: Body,
+  { extents }: Roles,
+  folding: Folding | undefined,
+  target: Machine,
+): number {
+  const { memorySector: sector, rereadShare = 1 } = target
+  if (sector === undefined || folding === undefined) return 0
+  const own = reachOf(body, folding.own, target)
   /** By tensor: what reads it lies side by side, as halves of a row that is rotated. */
   const reads = new Map<string, Access>()
   const access = (index: readonly Expr[], shape: readonly number[], axes: Iterable<string>, dtype: DType): Access => {

@@ -21,10 +21,23 @@ export interface Stretch {
 }
 
 /** The grid of a body with folds and without products, or of its main stage. */
-export const foldingGrid = (body: Body, roles: Roles, target: Machine): GridAxis[] =>
+const foldingGrid = (body: Body, roles: Roles, target: Machine): GridAxis[] =>
   roles.splitBy === undefined || roles.splitBy === 'result-blocks'
     ? straightGrid(body, roles, target, 'fast')
     : partialsGrid(body, roles, roles.splitBy, target)
+
+/** The grid of a reduction's programs, and the indices of every axis that one has. */
+export interface Folding {
+  readonly grid: readonly GridAxis[]
+  readonly own: ReadonlyMap<string, number>
+}
+
+/** The programs of a reduction on a machine whose programs are shares of it; undefined for other kernels and machines. */
+export function foldingOf(body: Body, roles: Roles, target: Machine): Folding | undefined {
+  if (target.programShare === undefined || roles.kind !== 'reduction') return undefined
+  const grid = foldingGrid(body, roles, target)
+  return { grid, own: ownExtents(roles.extents, grid) }
+}
 
 const short: Stretch = { blocks: 1, rounds: 0, bytes: 0 }
 
@@ -32,11 +45,11 @@ const short: Stretch = { blocks: 1, rounds: 0, bytes: 0 }
  * A row that stays with its threads may be spread over a cluster. Where a fold below it runs over other axes besides, those are gone through in
  * chunks by one block: a product of one row under a normalisation.
  */
-export function stretchOf(body: Body, roles: Roles, target: Machine): Stretch {
-  const { kind, extents, row, passes = 1, chunks } = roles
-  const { simt, programShare } = target
-  if (simt === undefined || programShare === undefined || kind !== 'reduction' || chunks !== undefined) return short
-  const own = ownExtents(extents, foldingGrid(body, roles, target))
+export function stretchOf(body: Body, roles: Roles, folding: Folding | undefined, target: Machine): Stretch {
+  const { row, passes = 1, chunks } = roles
+  const { simt } = target
+  if (simt === undefined || folding === undefined || chunks !== undefined) return short
+  const { own } = folding
   const main = body.lets.filter((l) => roles.stages.main?.has(l.id) !== false)
   const wide = main.filter(
     (l) => foldAxes(l).some((a) => !row.has(a)) && [...l.axes, ...foldAxes(l)].some((a) => row.has(a)),

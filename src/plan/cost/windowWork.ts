@@ -6,11 +6,10 @@ import type { Machine } from '../../target/machine.ts'
 import { priceOf } from '../../target/prices.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
-import { ownExtents } from '../axes/blocks.ts'
 import type { Roles } from '../axes/roles.ts'
 import { slidingGrid } from '../axes/windowBlocks.ts'
 import { type Body, pointsOf } from '../body/body.ts'
-import { foldingGrid } from './stretch.ts'
+import type { Folding } from './stretch.ts'
 import type { Sweeps } from './sweeps.ts'
 
 export interface WindowWork {
@@ -22,11 +21,16 @@ export interface WindowWork {
 
 const none: WindowWork = { bytes: 0, seconds: 0 }
 
-/** The work of a kernel's windows. Nothing where programs are no blocks of threads, and of products, whose price has it. */
-export function windowWork(body: Body, roles: Roles, sweeps: Sweeps, target: Machine): WindowWork {
-  const { kind, extents, parallel, reduced, row, matrix, chain } = roles
-  if (target.programShare === undefined || kind !== 'reduction' || matrix !== undefined || chain !== undefined)
-    return none
+/** The work of a reduction's windows. Nothing where programs are no blocks of threads; the price of products has theirs. */
+export function windowWork(
+  body: Body,
+  roles: Roles,
+  folding: Folding | undefined,
+  sweeps: Sweeps,
+  target: Machine,
+): WindowWork {
+  const { extents, parallel, reduced, row } = roles
+  if (folding === undefined) return none
   const extent = (a: string): number => extents.get(a) ?? 1
   const isWindow = (e: Expr, among: ReadonlySet<string>): boolean =>
     [...axesOf(e)].some(
@@ -34,7 +38,6 @@ export function windowWork(body: Body, roles: Roles, sweeps: Sweeps, target: Mac
     )
   const held = new Set([...row, ...reduced])
   let [bytes, seconds] = [0, 0]
-  let own: Map<string, number> | undefined
   let sliding: readonly GridAxis[] | undefined
   for (const l of body.lets) {
     const { op } = l
@@ -49,10 +52,8 @@ export function windowWork(body: Body, roles: Roles, sweeps: Sweeps, target: Mac
       continue
     }
     if (!op.index.some((e) => isWindow(e, parallel))) continue
-    own ??= ownExtents(extents, foldingGrid(body, roles, target))
     sliding ??= slidingGrid(body, roles, target) ?? []
-    const block = own
-    const at = (a: string): number => block.get(a) ?? 1
+    const at = (a: string): number => folding.own.get(a) ?? 1
     const programs = l.axes.reduce((n, a) => n * Math.ceil(extent(a) / at(a)), 1)
     const each = dtypeBytes(l.dtype)
     const last = op.index.length - 1

@@ -24,6 +24,7 @@ function literalsAmong(nodes: readonly Node[]): Set<Node> {
 /** The phases of a graph; undefined where nothing is differentiated in reverse, or everything is. */
 export function phasesOf(graph: Graph): Phases | undefined {
   const nodes = topologicalOrder([...graph.outputs, ...graph.effects])
+  if (!nodes.some((n) => n.origin.phase === 'backward')) return undefined
   const literals = literalsAmong(nodes)
   const backward = new Set<Node>()
   /** Backward nodes above another backward node that computes something (not a view of a forward value). */

@@ -14,7 +14,7 @@ import { arithmeticOf, priceOf } from '../../target/prices.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { FlowNetwork } from '../algorithms/minCut.ts'
 import { readsOfBoundary } from '../body/reads.ts'
-import { bytesOf, dataInputs, isFree, storageOf } from '../body/region.ts'
+import { bytesOf, dataInputs, foldsElements, isFree, storageOf } from '../body/region.ts'
 import { storedBytes } from '../body/stored.ts'
 import { elementwiseSeconds } from '../cost/cost.ts'
 import { accessOf } from '../memory/access.ts'
@@ -133,11 +133,6 @@ function checkpointRole(node: Node, users: readonly Node[], phases: Phases): 'in
   return own ? 'inside' : 'exit'
 }
 
-const isElementwise = (n: Node): boolean => {
-  const family = familyOf(n)
-  return family !== 'contraction' && family !== 'reduction' && family !== 'scan'
-}
-
 /**
  * The values of the forward pass to compute again for the backward pass. `price`: of a resident byte, as a share of the time
  * it takes to move it. `plan` is the provisional plan: what its kernels store is paid for, and what a kernel of both passes
@@ -194,7 +189,7 @@ export function valuesToRecompute(
       fixed || opDef(n).boundary !== undefined || role === 'exit'
         ? Number.POSITIVE_INFINITY
         : early.has(n)
-          ? arithmetic(n, target) + (inPassing || isElementwise(n) ? 0 : (2 + residentPrice) * move)
+          ? arithmetic(n, target) + (inPassing || !foldsElements(n) ? 0 : (2 + residentPrice) * move)
           : 0
     if (again > 0) net.connect(source, v.enter, again)
     const free = fixed || stored.has(n) || result

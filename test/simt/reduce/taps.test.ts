@@ -4,7 +4,6 @@ import { compileGraph } from '../../../src/compile/index.ts'
 import * as c from '../../../src/compose/index.ts'
 import type { Graph } from '../../../src/graph/node.ts'
 import { foldAxes, isFold } from '../../../src/kernel/folds.ts'
-import { tapsOf } from '../../../src/schedule/simt/part/taps.ts'
 import { scheduleThreads } from '../../../src/schedule/simt/scheduleThreads.ts'
 import { cudaTarget } from '../../../src/target/cuda.ts'
 import { vjpGraph } from '../../../src/transforms/vjp.ts'
@@ -35,7 +34,7 @@ function tapsIn(graph: Graph): number[] {
     if (s.kind !== 'kernel') return []
     const { parts, schedule } = scheduleThreads(s.kernel, cudaTarget.simt)
     return parts.flatMap((part, i) => {
-      const taps = [...tapsOf(part)]
+      const taps = [...part.taps]
       const layout = schedule.parts[i]?.layout
       for (const a of taps) {
         const spread = layout?.axis(a)

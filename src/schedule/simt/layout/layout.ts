@@ -135,7 +135,8 @@ export function chooseLayout(q: LayoutRequest): Layout {
     const at = q.contiguous.indexOf(a)
     return at < 0 ? q.contiguous.length : at
   }
-  const last = (a: string): number => (isFoldedAside(q, a) ? 1 : 0)
+  const aside = new Set(names.filter((a) => isFoldedAside(q, a)))
+  const last = (a: string): number => (aside.has(a) ? 1 : 0)
   const order = [...names].sort((a, b) => last(a) - last(b) || rank(a) - rank(b) || size(b) - size(a))
   const bits = new Map<string, readonly number[]>([...(q.forced ?? [])].map(([a, f]) => [a, f.bits]))
   for (const a of order) {

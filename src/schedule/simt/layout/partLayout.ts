@@ -15,7 +15,6 @@ import { storeValues } from '../part/facts.ts'
 import { filterOf, filterThreads, ownAxes } from '../part/filter.ts'
 import type { Part } from '../part/part.ts'
 import { chainLayout, chainRows, chainThreads, type Product, productLayout } from '../part/product.ts'
-import { tapsOf } from '../part/taps.ts'
 import { type Slices, vectorLayout } from '../part/vectorProduct.ts'
 import { type AxisLayout, chooseLayout, Layout, type LayoutRequest, type Nest, spanOf } from './layout.ts'
 
@@ -71,7 +70,7 @@ export function mainLayout(part: Part, machine: SimtMachine, threads?: number): 
   }
   for (const s of stores) nests.push({ axes: part.storeAxes(s) })
   const { windows } = part
-  const own = windows === undefined ? tapsOf(part) : new Set([windows.along, ...windows.folded])
+  const own = windows === undefined ? part.taps : new Set([windows.along, ...windows.folded])
   for (const a of own) serial.add(a)
   const [product] = part.products.values()
   const ofChain = part.chain === undefined ? undefined : chainThreads(chainRows(part.chain))

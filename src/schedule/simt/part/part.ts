@@ -23,6 +23,7 @@ import { scalarInfo } from '../../../scalar/ops.ts'
 import type { SimtMachine } from '../../../target/simt.ts'
 import { storeAxes, storeValues } from './facts.ts'
 import { type ChainedProducts, chainedProducts, chainInGroups, type Product, productOf } from './product.ts'
+import { tapsOf } from './taps.ts'
 import { type VectorChain, vectorChainOf } from './vectorChain.ts'
 import { operandOf, type Slices, type VectorOperand, type VectorProduct, vectorProductOf } from './vectorProduct.ts'
 import { type Windows, windowsOf } from './windows.ts'
@@ -95,6 +96,8 @@ export class Part {
   readonly vectorChain: VectorChain | undefined
   /** Overlapping windows that threads go along. */
   readonly windows: Windows | undefined
+  /** Axes of taps for each of which positions are summed, which threads hold whole. */
+  readonly taps: ReadonlySet<string>
   /** Values that the main layout computes. */
   private readonly main = new Set<ValueId>()
 
@@ -179,6 +182,7 @@ export class Part {
     this.vectorChain = only === undefined && isPlain ? vectorChainOf(this, dots, machine) : undefined
     this.vectorProducts = this.vectorChain?.products ?? new Map(only === undefined ? [] : [[only.dot, only] as const])
     this.windows = windowsOf(this)
+    this.taps = this.windows === undefined ? tapsOf(this) : new Set()
   }
 
   /** Whether all of its products are a chain. */

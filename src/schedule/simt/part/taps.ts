@@ -5,8 +5,7 @@
 import type { Expr } from '../../../affine/expr.ts'
 import type { Predicate } from '../../../affine/predicate.ts'
 import { slideOf } from '../../../affine/slide.ts'
-import { foldAxes, isFold } from '../../../kernel/folds.ts'
-import type { LetStmt } from '../../../kernel/ir.ts'
+import { foldedAlike, type Surroundings } from './windows.ts'
 
 /** Most taps of a thread: sums that it holds. */
 export const mostTaps = 16
@@ -42,29 +41,15 @@ export function tapAxes(
 const isAxis = (atom: Expr['terms'][number]['atom'], axis: string): boolean =>
   atom.kind === 'axis' && atom.name === axis
 
-/** What is asked of a part. */
-interface Surroundings {
-  mainLets(): readonly LetStmt[]
-  readonly loops: readonly unknown[]
-  isProduct(id: number): boolean
-  spreadOnly(names: Iterable<string>): string[]
-  axis(name: string): { readonly size: number; readonly role: 'grid' | 'loop' | 'local' }
-}
-
-/** The taps of a part all of whose folds are sums of one kind over positions. */
+/** The taps of a part all of whose folds are products summed over the same positions. */
 export function tapsOf(part: Surroundings): ReadonlySet<string> {
-  const lets = part.mainLets()
-  const folds = lets.filter(isFold)
-  const [first] = folds
-  const none = new Set<string>()
-  if (first?.op.kind !== 'dot' || part.loops.length > 0 || folds.some((l) => part.isProduct(l.id))) return none
-  const folded = part.spreadOnly(foldAxes(first))
-  const isSame = (l: LetStmt): boolean => part.spreadOnly(foldAxes(l)).join() === folded.join()
-  if (!folds.every(isSame) || lets.some(({ op }) => op.kind === 'scan' || op.kind === 'stage')) return none
-  const reads = lets.flatMap(({ op }) => (op.kind === 'load' ? [op] : []))
-  const kept = part.spreadOnly(first.axes).filter((a) => part.axis(a).role === 'grid')
-  const size = (a: string): number => part.axis(a).size
+  const alike = foldedAlike(part)
   const taps = new Set<string>()
+  if (alike?.first.op.kind !== 'dot') return taps
+  const { lets, first, folded } = alike
+  const reads = lets.flatMap(({ op }) => (op.kind === 'load' ? [op] : []))
+  const kept = part.axesOf(first.id).filter((a) => part.axis(a).role === 'grid')
+  const size = (a: string): number => part.axis(a).size
   let sums = 1
   for (const axis of tapAxes(reads, kept, folded, size)) {
     sums *= size(axis)

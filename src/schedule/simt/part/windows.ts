@@ -18,7 +18,7 @@ export interface Windows extends Slide {
 }
 
 /** What is asked of a part. */
-interface Surroundings {
+export interface Surroundings {
   mainLets(): readonly LetStmt[]
   readonly loops: readonly unknown[]
   isProduct(id: ValueId): boolean
@@ -34,24 +34,31 @@ const mostWindows = 16
 /** Fewest threads that other axes leave to a program. */
 const leastThreads = 32
 
-/** The windows of a part all of whose folds are of windows that overlap along one axis of its block. */
-export function windowsOf(part: Surroundings): Windows | undefined {
+/** The axes that all folds of a part fold, with its statements; undefined where it has none, others, products, scans or loops. */
+export function foldedAlike(
+  part: Surroundings,
+): { readonly lets: readonly LetStmt[]; readonly first: LetStmt; readonly folded: readonly string[] } | undefined {
   const lets = part.mainLets()
   const folds = lets.filter(isFold)
   const [first] = folds
   if (first === undefined || part.loops.length > 0 || folds.some((l) => part.isProduct(l.id))) return undefined
   const folded = part.spreadOnly(foldAxes(first))
-  const size = (axes: readonly string[]): number => axes.reduce((n, a) => n * part.axis(a).size, 1)
   const isSame = (l: LetStmt): boolean => {
     const axes = part.spreadOnly(foldAxes(l))
     return axes.length === folded.length && axes.every((a) => folded.includes(a))
   }
-  if (
-    size(folded) > mostWindowPoints ||
-    !folds.every(isSame) ||
-    lets.some(({ op }) => op.kind === 'scan' || op.kind === 'stage')
-  )
-    return undefined
+  return folds.every(isSame) && !lets.some(({ op }) => op.kind === 'scan' || op.kind === 'stage')
+    ? { lets, first, folded }
+    : undefined
+}
+
+/** The windows of a part all of whose folds are of windows that overlap along one axis of its block. */
+export function windowsOf(part: Surroundings): Windows | undefined {
+  const alike = foldedAlike(part)
+  if (alike === undefined) return undefined
+  const { lets, first, folded } = alike
+  const size = (axes: readonly string[]): number => axes.reduce((n, a) => n * part.axis(a).size, 1)
+  if (size(folded) > mostWindowPoints) return undefined
   const kept = part.axesOf(first.id)
   for (const along of kept) {
     const { size: windows, role } = part.axis(along)
