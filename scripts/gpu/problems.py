@@ -5,6 +5,7 @@ python3 problems.py time DIR OUT.json [NAMES]  PyTorch, eager, in CUDA graphs an
 
 NAMES: parts of names, with commas between. Without Inductor, which takes a minute for a network: INDUCTOR=0. Exported with TRAIN=1, a problem is a
 step of training: the mean of its result times numbers of [-1, 1), the gradients in all parameters, batch normalisation by the batch's moments.
+Inputs and parameters are f32, or with DTYPE=bf16 or f16 those.
 
 Inputs and parameters are those of kernelbench.mjs: element i of tensor k comes from a hash of i + 7919 k + 13.
 """
@@ -21,6 +22,9 @@ import torch.nn.functional as F
 from torch import nn
 
 warnings.filterwarnings("ignore")
+
+NAME = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}[os.environ.get("DTYPE", "f32")]
+DTYPE = getattr(torch, NAME)
 
 
 class Problem(nn.Module):
@@ -143,7 +147,7 @@ add('m20_std_0', lambda s,x: (x-x.mean(0))/(((x-x.mean(0))**2).mean(0)+1e-5).sqr
 def build(name):
     f, shapes, layers = PROBLEMS[name]
     with torch.device("cuda"):
-        return Problem(f, layers).eval(), shapes
+        return Problem(f, layers).eval().to(DTYPE), shapes
 
 
 def make(shape, k, low, high):
@@ -158,7 +162,7 @@ def make(shape, k, low, high):
         h = ((h ^ (h >> 15)) * 2246822519) & 0xFFFFFFFF
         h = h ^ (h >> 13)
         out[a:b] = (h >> 8).float() * (2**-24 * (high - low)) + low
-    return out.reshape(list(shape))
+    return out.reshape(list(shape)).to(DTYPE)
 
 
 def range_of(name, p):
@@ -188,7 +192,7 @@ def export(folder, names=""):
         path = f"{folder}/onnx/{name}.onnx"
         torch.onnx.export(
             m,
-            tuple(torch.rand(s, device="cuda") for s in shapes),
+            tuple(torch.rand(s, device="cuda", dtype=DTYPE) for s in shapes),
             path,
             input_names=inputs,
             export_params=False,
@@ -203,7 +207,7 @@ def export(folder, names=""):
             if i.name in parameters:
                 low, high = range_of(i.name, parameters[i.name])
                 shape = list(parameters[i.name].shape)
-                weights.append(dict(name=i.name, shape=shape, dtype="float32", kind="weight", low=low, high=high))
+                weights.append(dict(name=i.name, shape=shape, dtype=NAME, kind="weight", low=low, high=high))
         training = {}
         if os.environ.get("TRAIN") == "1":
             for n in graph.node:
@@ -213,11 +217,11 @@ def export(folder, names=""):
             onnx.save(model, path)
             trained = [w["name"] for w in weights if parameters[w["name"]].requires_grad]
             with torch.no_grad():
-                shape = list(m(*(torch.rand(s, device="cuda") for s in shapes)).shape)
+                shape = list(m(*(torch.rand(s, device="cuda", dtype=DTYPE) for s in shapes)).shape)
             training = dict(train=dict(parameters=trained, target=shape))
         manifest[name] = dict(
             **training,
-            inputs=[dict(name=n, shape=s, dtype="float32", kind="rand") for n, s in zip(inputs, shapes)],
+            inputs=[dict(name=n, shape=s, dtype=NAME, kind="rand") for n, s in zip(inputs, shapes)],
             weights=weights,
             ops=sorted({n.op_type for n in graph.node}),
         )

@@ -1,6 +1,7 @@
 /** Roles of a body around a chain of products, and the blocks of its programs. */
-import { foldAxes } from '../../kernel/folds.ts'
-import type { LetStmt, ValueId } from '../../kernel/ir.ts'
+import { foldAxes, isFoldOrScan } from '../../kernel/folds.ts'
+import type { LetStmt, TileOp, ValueId } from '../../kernel/ir.ts'
+import { ancestorsOf } from '../../kernel/walk.ts'
 import type { Machine } from '../../target/machine.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import { type Refused, refuse } from '../refusal.ts'
@@ -71,18 +72,28 @@ function blockedRole(a: Analysis, role: ChainRole): { readonly ok: true; readonl
   return { ok: true, role }
 }
 
-/** Whether a matrix unit takes all products: of one axis a role but for rows and what is shared, in whole grains. */
+/** Whether a matrix unit takes all products: of one axis a role but for rows and what is shared, in whole grains, of operands that no fold of rows stands in front of. */
 function isForUnit({ lets, extents }: Analysis, role: ChainRole, grain: number): boolean {
   const isWhole = ([axis, more]: readonly string[]): boolean =>
     axis !== undefined && more === undefined && (extents.get(axis) ?? 1) % grain === 0
   const onUnit = (id: ValueId): boolean => {
     const op = lets.get(id)?.op
-    return op?.kind === 'dot' && op.precision === undefined && isForMatrixUnit(op, lets)
+    return op?.kind === 'dot' && op.precision === undefined && isForMatrixUnit(op, lets) && staged(op).every(isFilled)
   }
+  const isOwn = (id: ValueId): boolean => [...ancestorsOf([id], lets)].some((of) => role.tiles.includes(of))
+  /** Operands that stand in shared tiles: what tiles lead to stands in registers. */
+  const staged = ({ a: x, b: y }: Dot): ValueId[] => [x, y].filter((id) => !isOwn(id))
+  /** Whether the threads that fill a tile make its elements alone, by what they load and by numbers of the batch. */
+  const isFilled = (id: ValueId): boolean =>
+    [...ancestorsOf([id], lets)].every((of) => {
+      const l = lets.get(of)
+      return l === undefined || !isFoldOrScan(l) || l.axes.every((t) => role.batch.includes(t))
+    })
   return [...role.depth, ...role.columns].every((t) => isWhole([t])) && [...role.tiles, ...role.sums].every(onUnit)
 }
 
 type Chains = NonNullable<Machine['chains']>
+type Dot = Extract<TileOp, { kind: 'dot' }>
 
 /** Rows of a program where there are few, or where memory has no room for more. */
 const leastRows = ({ rows }: Chains): number => rows / 2
