@@ -2,11 +2,11 @@
 import type { Node } from '../../graph/node.ts'
 import { familyOf } from '../../graph/table.ts'
 import { isFloat } from '../../types/dtype.ts'
-import { bytesOf } from '../body/region.ts'
+import { bytesOf, dataInputs, type Region } from '../body/region.ts'
 import { leastSecondsWith, leastSecondsWithout, tooLarge } from '../cost/bounds.ts'
 import { lossOf } from '../cost/loss.ts'
 import { type Refused, refuse } from '../refusal.ts'
-import { ancestorsWithin, without } from './clusters.ts'
+import { ancestorsWithin } from './clusters.ts'
 import type { FreshGroup, Group } from './groups.ts'
 import type { Planner } from './planner.ts'
 
@@ -15,18 +15,62 @@ const dearAgain = (kernels: number): Refused =>
 
 /** Computes stored values again in all their consumers where that gains; tells whether any were. */
 export function recomputeCheap(planner: Planner): boolean {
-  const { all } = planner.groups
+  const { groups, demanded } = planner
   let changed = false
-  for (const g of [...all.values()]) {
-    for (const o of [...g.outputs]) {
-      if (!all.has(g.id) || g.boundary !== undefined || planner.demanded.has(o)) continue
-      changed = tryNarrower(planner, g, o) || tryRecompute(planner, g, o) || changed
-    }
+  for (const o of [...groups.all.values()].flatMap((g) => g.outputs)) {
+    // Groups are others once one of their results is computed again.
+    const g = demanded.has(o) ? undefined : groups.homeOf(o)
+    if (g === undefined || g.boundary !== undefined || !g.outputs.includes(o)) continue
+    changed = waysAgain(planner, g, o).some((way) => tryRecompute(planner, g, o, way)) || changed
   }
   return changed
 }
 
-function tryRecompute(planner: Planner, g: Group, o: Node): boolean {
+/** How consumers compute a value again, element by element. */
+interface Way {
+  /** What computes it, itself included. */
+  readonly chain: ReadonlySet<Node>
+  /** What that stops at: other members of the group, which stand in memory then. */
+  readonly kept: readonly Node[]
+}
+
+/** The ways to compute a value again from what takes less memory: from what its group stores anyway and what is converted to more bytes, and from what the group reads. */
+function waysAgain({ groups }: Planner, g: Group, o: Node): Way[] {
+  if (!isOfElements(o)) return []
+  const stored = new Set(g.outputs)
+  /** Folds and products stand in memory, whatever it is computed from. */
+  const stopping = (isKept: (x: Node, user: Node) => boolean): Way => {
+    const [chain, kept, stack] = [new Set([o]), new Set<Node>(), [o]]
+    for (let n = stack.pop(); n !== undefined; n = stack.pop())
+      for (const x of dataInputs(n)) {
+        if (!g.members.has(x) || chain.has(x) || kept.has(x)) continue
+        if (isKept(x, n) || !isOfElements(x)) kept.add(x)
+        else {
+          chain.add(x)
+          stack.push(x)
+        }
+      }
+    return { chain, kept: [...kept].filter((x) => !chain.has(x)) }
+  }
+  const near = stopping((x, user) => stored.has(x) || narrowerOf(user) === x)
+  const far = stopping(() => false)
+  const isLess = ({ kept }: Way): boolean =>
+    kept.every((n) => groups.isHome(g, n)) &&
+    kept.reduce((t, n) => (stored.has(n) ? t : t + bytesOf(n)), 0) < bytesOf(o)
+  return (near.chain.size === far.chain.size ? [far] : [near, far]).filter(isLess)
+}
+
+/** Whether elements are computed one by one. */
+const isOfElements = (n: Node): boolean => ['elementwise', 'random', 'gather', 'view'].includes(familyOf(n))
+
+/** A group without one of its results, which stores what others compute that from. */
+function restOf(g: Group, o: Node, kept: readonly Node[]): Region {
+  const outputs = [...new Set([...g.outputs.filter((n) => n !== o), ...kept])]
+  return { members: new Set(outputs.flatMap((n) => [...ancestorsWithin(n, g.members)])), outputs }
+}
+
+/** Computes a value again in all its consumers, one way, where that gains. */
+function tryRecompute(planner: Planner, g: Group, o: Node, { chain, kept }: Way): boolean {
   const { groups, judge, target } = planner
   const consumers = groups
     .usersOf(o)
@@ -34,12 +78,7 @@ function tryRecompute(planner: Planner, g: Group, o: Node): boolean {
     .filter((c) => c.id !== g.id)
   const [first] = consumers
   if (first === undefined || consumers.some((c) => c.boundary !== undefined)) return false
-  const chain = ancestorsWithin(o, g.members)
-  for (const n of chain) {
-    const f = familyOf(n)
-    if (f !== 'elementwise' && f !== 'random' && f !== 'gather' && f !== 'view') return false
-  }
-  const rest = without(g, [o])
+  const rest = restOf(g, o, kept)
   const before = [g, ...consumers].reduce((t, x) => t + (x.made?.cost.seconds ?? 0), 0)
   const least =
     (rest.members.size === g.members.size ? leastSecondsWithout(g, o, target) : 0) +
@@ -98,36 +137,4 @@ function narrowerOf(o: Node): Node | undefined {
   const [x] = o.inputs
   if (o.op !== 'cast' || x === undefined || bytesOf(x) >= bytesOf(o)) return undefined
   return isFloat(x.dtype) && isFloat(o.dtype) ? x : undefined
-}
-
-/** Stores what a value is converted from instead of the value, and converts it in all its consumers, where that gains. */
-function tryNarrower(planner: Planner, g: Group, o: Node): boolean {
-  const { groups, judge } = planner
-  const x = narrowerOf(o)
-  const ids = groups.usersOf(o)
-  if (x === undefined || !g.members.has(x) || ids.length === 0) return false
-  const consumers = ids.flatMap((id) => groups.all.get(id) ?? []).filter((c) => c.id !== g.id)
-  if (consumers.some((c) => c.boundary !== undefined)) return false
-  const others = g.outputs.filter((n) => n !== o)
-  const outputs = others.includes(x) ? others : [...others, x]
-  const members = new Set(outputs.flatMap((n) => [...ancestorsWithin(n, g.members)]))
-  const fresh: FreshGroup[] = []
-  for (const region of [
-    { members, outputs },
-    ...consumers.map((c) => ({ members: new Set([...c.members, o]), outputs: c.outputs })),
-  ]) {
-    const made = judge.of(region)
-    if (!made.ok) return false
-    fresh.push({ members: region.members, made })
-  }
-  const before = [g, ...consumers].map((c) => c.made)
-  if (
-    lossOf(
-      fresh.map((f) => f.made),
-      before,
-    ) >= 0
-  )
-    return false
-  groups.replace([g, ...consumers], fresh)
-  return true
 }
