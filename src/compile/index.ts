@@ -27,6 +27,7 @@ import { type Budgets, type PlannedGraph, planGraph, quickerOf } from './planGra
 import { withPrecision } from './precision.ts'
 import type { Reuse } from './programMemory.ts'
 import { makeReport } from './report.ts'
+import { takeScaledSums } from './scaledSums.ts'
 import { checkAssembled, checkStored, isStoredBeyond } from './stored.ts'
 import { type Attempt, wholeOrInStrips } from './strips/index.ts'
 import { orderWeights } from './weightOrder.ts'
@@ -79,7 +80,7 @@ function prepared(graph: Graph, options: CompileOptions): Rewritten {
   const integers = mode === 'fast' && fuse ? multiplyIntegers(precise, target) : precise
   const weighed = fuse ? orderWeights(integers, target, mode) : integers
   const { graph: rewritten, applied } = rewriteGraph(weighed, { mode, fold: (node) => fold(node, mode) })
-  const known = mode === 'fast' && fuse ? takeKnownSums(rewritten) : rewritten
+  const known = mode === 'fast' && fuse ? takeScaledSums(takeKnownSums(rewritten)) : rewritten
   if (verify) verifyGraph(known)
   const inOrder = fuse ? orderWindows(known, target, mode) : known
   const aligned = fuse && options.aligns !== false ? alignProducts(inOrder, target, mode) : inOrder
