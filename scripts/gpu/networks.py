@@ -275,7 +275,7 @@ class Windowed(nn.Module):
         y = torch.roll(self.n(x), (-3, -3), (1, 2))
         y = y.view(b, h // 7, 7, w // 7, 7, c).transpose(2, 3).reshape(-1, 49, c)
         q, k, v = self.qkv(y).view(-1, 49, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
-        p = torch.softmax(q @ k.transpose(-1, -2) * (c // self.heads) ** -0.5 + self.bias, -1)
+        p = torch.softmax(q @ k.transpose(-1, -2) / math.sqrt(c // self.heads) + self.bias, -1)
         y = self.o((p @ v).transpose(1, 2).reshape(-1, 49, c))
         y = y.view(b, h // 7, w // 7, 7, 7, c).transpose(2, 3).reshape(b, h, w, c)
         x = x + torch.roll(y, (3, 3), (1, 2))

@@ -59,6 +59,9 @@ export function parallelGrid(
     if (across !== undefined && stored !== undefined && loops !== undefined)
       for (const position of isHeld ? [stored] : [across.position, stored])
         lengthenRun(position, { extents: roles.extents, parallel: inner, blocks, side, fewest })
+    const isShort = [first, read].some((a) => extent(a) < side)
+    if (loops === undefined && isShort)
+      fillUp([read, first, ...inner.filter((a) => a !== first && a !== read)], extent, blocks, points)
   } else if (first !== undefined && rows > 1 && sharesRows(body, roles, inner, points, rows)) {
     blocks.set(first, points / rows)
     blocks.set(inner[1] ?? first, rows)
@@ -72,6 +75,23 @@ export function parallelGrid(
     }
   }
   return [...roles.parallel].map((axis) => ({ axis, block: blocks.get(axis) ?? 1 }))
+}
+
+/** Takes more of some axes, in their order, until a program has about so many points. */
+function fillUp(
+  axes: readonly string[],
+  extent: (a: string) => number,
+  blocks: Map<string, number>,
+  points: number,
+): void {
+  const block = (a: string): number => blocks.get(a) ?? 1
+  let held = axes.reduce((n, a) => n * block(a), 1)
+  for (const a of axes) {
+    const most = Math.min(extent(a), Math.floor((points * block(a)) / held))
+    if (most <= block(a)) continue
+    held *= most / block(a)
+    blocks.set(a, most)
+  }
 }
 
 /** The side of a square of about so many points. */

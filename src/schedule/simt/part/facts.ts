@@ -151,3 +151,12 @@ export const storeValues = (s: StoreStmt): ValueId[] => [
 
 /** Row-major position of an access. */
 export const flatIndex = (index: readonly Expr[], shape: readonly number[]): Expr => flatten(index, shape)
+
+/** Axes that expressions divide by something: what stands at their indices takes operations to find, of the others an offset. */
+export function dividedAxes(exprs: Iterable<Expr>): Set<string> {
+  const out = new Set<string>()
+  for (const e of exprs)
+    for (const { atom } of e.terms)
+      if (atom.kind === 'div' || atom.kind === 'mod') for (const a of axesOf(atom.of)) out.add(a)
+  return out
+}

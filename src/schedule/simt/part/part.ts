@@ -1,6 +1,6 @@
 /** What the lowering knows of a kernel part before it emits code: axes, nests, which stages have layouts of their own. */
 
-import { type Atom, axesOf, valuesOf } from '../../../affine/expr.ts'
+import { type Atom, axesOf, type Expr, valuesOf } from '../../../affine/expr.ts'
 import { startOf } from '../../../kernel/axes.ts'
 import { foldAxes } from '../../../kernel/folds.ts'
 import { axisType, type IndexType } from '../../../kernel/indexType.ts'
@@ -360,6 +360,12 @@ export class Part {
 
   isMain(id: ValueId): boolean {
     return this.main.has(id)
+  }
+
+  /** Where memory is read and written under the part's main layout. */
+  mainIndices(): Expr[] {
+    const loads = this.mainLets().flatMap(({ op }) => (op.kind === 'load' ? op.index : []))
+    return [...loads, ...this.mainStores().flatMap((s) => s.index)]
   }
 
   /** Stores that run under the part's main layout. */

@@ -10,7 +10,7 @@ import { exchangePlanOf } from '../fold/exchange.ts'
 import { combinerOf } from '../fold/folds.ts'
 import { carriedOf, type Follower, type Streaming, type StreamPlan } from '../fold/onlineSums.ts'
 import { valueFormOf } from '../precision/oddFunctions.ts'
-import { keyOf, type Pending, type PendingClose } from './nests.ts'
+import { aheadOf, isAfter, keyOf, type Pending, type PendingClose } from './nests.ts'
 import { rematerialised, rematerialisedFor } from './rematerialise.ts'
 import { type BlockWork, type Entry, type Item, itemsOf, type PointStep, type Seldom, type Token } from './sequence.ts'
 import { slidingOf } from './sliding.ts'
@@ -113,7 +113,7 @@ export class Order {
         this.finish([first])
         break
       case 'point':
-        this.nest(first)
+        this.nest(aheadOf(first, this.steps, this.isReady))
     }
     return true
   }
@@ -160,7 +160,7 @@ export class Order {
     const run: PointStep[] = [first]
     const here = new Set<Token>(first.gives === undefined ? [] : [first.gives])
     for (const s of this.steps) {
-      if (s === first || s.kind !== 'point' || keyOf(s) !== key) continue
+      if (s === first || s.kind !== 'point' || keyOf(s) !== key || isAfter(s, first)) continue
       if (!s.needs.every((t) => this.isReady(t) || here.has(t))) continue
       run.push(s)
       if (s.gives !== undefined) here.add(s.gives)

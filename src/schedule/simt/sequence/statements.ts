@@ -14,10 +14,11 @@ import { filledFrom, filledTogether, hasSplitTiles, splitTiles, type TilePlan, t
 import { countedAxes, foldPlanOf, isBatched, termsOf } from '../fold/folds.ts'
 import { againstOf, isMean, type StreamPlan } from '../fold/onlineSums.ts'
 import { scanPlanOf } from '../fold/scans.ts'
-import { storeValues } from '../part/facts.ts'
+import { dividedAxes, storeValues } from '../part/facts.ts'
 import { isCoarseStore } from '../precision/precision.ts'
 import { foldsBefore } from '../prefetch/sinkLoads.ts'
 import { planLoop } from './loops.ts'
+import { rankBehind } from './nests.ts'
 import { Order } from './order.ts'
 import { Roots } from './roots.ts'
 import {
@@ -45,6 +46,8 @@ class ListPlan {
   private readonly roots: Roots
   /** What follows a matrix product's loop is not computed before it: the registers are the loop's. */
   private least = 0
+  /** Axes whose loops are around those of others, beside a product: where one has divided its indices, it is done with them. */
+  private readonly outer: ReadonlySet<string>
   /** Values that this list computes. */
   private readonly list = new Set<ValueId>()
 
@@ -52,6 +55,8 @@ class ListPlan {
     this.place = place
     this.order = new Order(place, exports, planItems)
     this.roots = new Roots(place, this.order, this.prepare)
+    const { part } = place
+    this.outer = dividedAxes(part.products.size > 0 && part.chain === undefined ? part.mainIndices() : [])
   }
 
   run(items: readonly Item[]): Sequence {
@@ -113,7 +118,11 @@ class ListPlan {
   }
 
   private loops(axes: Iterable<string>, without?: string): Loop[] {
-    return this.place.layout.spread(axes).flatMap((a) => loopsOf(this.place.layout, a.name, without))
+    const { layout } = this.place
+    const all = layout.spread(axes)
+    const outer = all.filter((a) => this.outer.has(a.name))
+    const ordered = outer.length === 0 ? all : [...outer, ...all.filter((a) => !outer.includes(a))]
+    return ordered.flatMap((a) => loopsOf(layout, a.name, without))
   }
 
   private points(step: Valueless): void {
@@ -388,7 +397,7 @@ class ListPlan {
     const { needs, closure } = this.roots.needsOf([...outer].filter((id) => !inner.has(id) && place.part.isInMain(id)))
     const all = [...allStmts(s.body)]
     const hasStores = all.some((t) => t.kind === 'store')
-    if (all.some((t) => t.kind === 'let' && place.part.isProduct(t.id))) this.least = 2
+    if (all.some((t) => t.kind === 'let' && place.part.isProduct(t.id))) this.least = rankBehind
     const results = s.carries.map((c) => c.result)
     this.order.block(needs, results, hasStores ? 3 : 2, () => planLoop(place, s, closure, planItems))
   }
