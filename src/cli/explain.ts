@@ -54,9 +54,10 @@ export function printResources(resources: readonly KernelResources[], console: P
 }
 
 /** How a kernel that spilled was planned again. */
-function formOf({ registers, loadsAhead, waits }: Form): string {
+function formOf({ registers, loadsAhead, waits, alone }: Form): string {
   if (registers !== undefined) return `with tiles of ${registers} registers`
   if (loadsAhead === false) return 'without loads ahead of loops'
+  if (alone !== true && waits !== true) return 'with loops over divided indices around the others'
   return waits === true ? 'with products that are waited for at once' : 'with a block alone on a multiprocessor'
 }
 

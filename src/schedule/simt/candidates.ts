@@ -37,7 +37,9 @@ export function* candidateSchedules(
   yield { ...first, form: {} }
   const isChain = first.parts.some((p) => p.chain !== undefined)
   const { together } = first.schedule
-  for (const form of isChain ? chainForms : forms) {
+  const isDivided = first.parts.some((p) => p.dividedAxes().size > 0)
+  const divided: readonly Form[] = [{ divided: true }, ...forms.map((f) => ({ ...f, divided: true }))]
+  for (const form of isChain ? chainForms : isDivided ? divided : forms) {
     const scheduled = scheduleThreads(kernel, machine, facts, form)
     const isAlone = form.alone === true && form.loadsAhead === undefined && form.registers === undefined
     // Blocks that are alone anyway.

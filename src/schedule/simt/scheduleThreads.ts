@@ -53,6 +53,7 @@ export function scheduleThreads(
     together: team.together,
     loadsAhead,
     waits: form.waits === true,
+    divided: form.divided === true,
     hasLoops,
     shared,
   }

@@ -26,6 +26,8 @@ export interface Form {
   readonly registers?: number
   /** Whether products of a chain are waited for at once: then what follows them takes registers of theirs. */
   readonly waits?: boolean
+  /** Whether, beside a product, loops of axes whose indices are divided to find what stands there go around the others. */
+  readonly divided?: boolean
   /** Whether a block of a chain of products has a multiprocessor's registers for itself. */
   readonly alone?: boolean
 }

@@ -25,6 +25,8 @@ export interface Setting {
   readonly loadsAhead: boolean
   /** Whether products of a chain are waited for at once. */
   readonly waits: boolean
+  /** Whether loops of axes whose indices are divided go around others, beside a product. */
+  readonly divided: boolean
   /** Whether the kernel has loops: exchanges between blocks inside have no fixed number. */
   readonly hasLoops: boolean
   /** What the kernel has taken of shared memory so far. */

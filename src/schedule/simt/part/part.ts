@@ -1,6 +1,6 @@
 /** What the lowering knows of a kernel part before it emits code: axes, nests, which stages have layouts of their own. */
 
-import { type Atom, axesOf, type Expr, valuesOf } from '../../../affine/expr.ts'
+import { type Atom, axesOf, valuesOf } from '../../../affine/expr.ts'
 import { startOf } from '../../../kernel/axes.ts'
 import { foldAxes } from '../../../kernel/folds.ts'
 import { axisType, type IndexType } from '../../../kernel/indexType.ts'
@@ -21,7 +21,7 @@ import {
 import { allStmts } from '../../../kernel/walk.ts'
 import { scalarInfo } from '../../../scalar/ops.ts'
 import type { SimtMachine } from '../../../target/simt.ts'
-import { storeAxes, storeValues } from './facts.ts'
+import { dividedAxes, storeAxes, storeValues } from './facts.ts'
 import { type ChainedProducts, chainedProducts, chainInGroups, type Product, productOf } from './product.ts'
 import { tapsOf } from './taps.ts'
 import { type VectorChain, vectorChainOf } from './vectorChain.ts'
@@ -362,10 +362,11 @@ export class Part {
     return this.main.has(id)
   }
 
-  /** Where memory is read and written under the part's main layout. */
-  mainIndices(): Expr[] {
+  /** Axes beside a product whose indices are divided to find what is read and written there. */
+  dividedAxes(): ReadonlySet<string> {
+    if (this.products.size === 0 || this.isChain) return new Set()
     const loads = this.mainLets().flatMap(({ op }) => (op.kind === 'load' ? op.index : []))
-    return [...loads, ...this.mainStores().flatMap((s) => s.index)]
+    return dividedAxes([...loads, ...this.mainStores().flatMap((s) => s.index)])
   }
 
   /** Stores that run under the part's main layout. */

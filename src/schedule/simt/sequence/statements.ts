@@ -14,7 +14,7 @@ import { filledFrom, filledTogether, hasSplitTiles, splitTiles, type TilePlan, t
 import { countedAxes, foldPlanOf, isBatched, termsOf } from '../fold/folds.ts'
 import { againstOf, isMean, type StreamPlan } from '../fold/onlineSums.ts'
 import { scanPlanOf } from '../fold/scans.ts'
-import { dividedAxes, storeValues } from '../part/facts.ts'
+import { storeValues } from '../part/facts.ts'
 import { isCoarseStore } from '../precision/precision.ts'
 import { foldsBefore } from '../prefetch/sinkLoads.ts'
 import { planLoop } from './loops.ts'
@@ -55,8 +55,7 @@ class ListPlan {
     this.place = place
     this.order = new Order(place, exports, planItems)
     this.roots = new Roots(place, this.order, this.prepare)
-    const { part } = place
-    this.outer = dividedAxes(part.products.size > 0 && part.chain === undefined ? part.mainIndices() : [])
+    this.outer = place.setting.divided ? place.part.dividedAxes() : new Set()
   }
 
   run(items: readonly Item[]): Sequence {
