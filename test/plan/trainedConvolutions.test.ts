@@ -5,7 +5,7 @@ import { type Compiled, compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import { inBackward } from '../../src/diagnostics/origin.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
-import type { KernelPart } from '../../src/kernel/ir.ts'
+import { gridSize, type KernelPart } from '../../src/kernel/ir.ts'
 import { allStmts } from '../../src/kernel/walk.ts'
 import { phasesOf } from '../../src/plan/remat/phases.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
@@ -83,6 +83,19 @@ test.each([
   const windows = parts.filter((p) => p.some((s) => s.kind === 'let' && s.op.kind === 'dot'))
   expect(windows.length).toBeGreaterThan(0)
   for (const p of windows) expect(p.some((s) => s.kind === 'let' && s.op.kind === 'reduce')).toBe(false)
+})
+
+test.each([
+  [64, 64, 112, 112],
+  [16, 3, 57, 61],
+  [8, 96, 28, 28],
+])('the gradient of a pooling by 2, whose phases are a short axis, has programs of many elements: %o', (...shape) => {
+  const graph = vjpGraph(
+    trace([{ shape }], (p) => c.sum(c.tanh(c.maxPool(at(p, 0), [3, 3], { stride: 2, padding: 1 })))),
+    [0],
+  )
+  const elements = shape.reduce((n, d) => n * d, 1)
+  for (const p of partsOf(compile(graph))) expect(gridSize(p)).toBeLessThanOrEqual(Math.ceil(elements / 64))
 })
 
 describe('partial sectors', () => {

@@ -111,8 +111,13 @@ export class Emulated {
   /** Which of the program's kernels each is: kernels of one code are one. */
   private readonly numbers: readonly number[]
 
-  constructor(kernels: readonly Kernel[], caps: SimtMachine = cudaSimt) {
-    this.sources = kernels.map((k) => emitKernel(k, caps))
+  /** `emit`: by another schedule than the first of each. */
+  constructor(
+    kernels: readonly Kernel[],
+    caps: SimtMachine = cudaSimt,
+    emit: (k: Kernel) => KernelSource = (k) => emitKernel(k, caps),
+  ) {
+    this.sources = kernels.map(emit)
     const texts = this.sources.map((s) => runnable(s))
     const unlike = new Map<string, number>()
     this.numbers = texts.map((text) => {
