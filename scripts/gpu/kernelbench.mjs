@@ -81,7 +81,14 @@ const stepOf =
 /** A problem's times (a call's, and once with a clock around each step), what was modelled, samples and the precision of its products; an error where its inputs have more than `limit` bytes. */
 export async function measureProblem(open, folder, name, { inputs, weights, ops, train }, limit) {
   api.setDevice(open.device)
-  const target = train && { name: 'target', shape: train.target, dtype: inputs[0].dtype, kind: 'weight', low: -1, high: 1 }
+  const target = train && {
+    name: 'target',
+    shape: train.target,
+    dtype: inputs[0].dtype,
+    kind: 'weight',
+    low: -1,
+    high: 1,
+  }
   const specs = [...inputs, ...weights, ...(target === undefined ? [] : [target])]
   const bytes = specs.reduce((n, s) => n + size(s.shape) * 4, 0)
   if (bytes > limit) return { error: `inputs of ${(bytes / 1e9).toFixed(0)} GB` }
