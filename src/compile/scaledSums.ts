@@ -7,26 +7,32 @@ import { makeNode } from '../graph/build.ts'
 import type { Graph, Node, NodeOf } from '../graph/node.ts'
 import { mapGraph, nodesOf, usersOf, withInputs } from '../graph/traverse.ts'
 import { broadcastAlong, fullOf } from '../rewrite/facts.ts'
-import { isFloat } from '../types/dtype.ts'
 
 type Sum = NodeOf<'reduce'>
 
 /** The terms of a sum as a value times factors that are one along the summed axes: broadcasts without these, and numbers. */
 interface Scaled {
   readonly of: Node
-  readonly factors: readonly Node[]
+  readonly factors: readonly Factor[]
   readonly times: number
 }
 
-const isSum = (n: Node): n is Sum => n.op === 'reduce' && n.attrs.combiner === 'sum' && isFloat(n.dtype)
+type Factor = NodeOf<'full'> | NodeOf<'broadcast'>
+
+/** Sums in formats whose range a factor that is taken out does not leave. */
+const isSum = (n: Node): n is Sum =>
+  n.op === 'reduce' && n.attrs.combiner === 'sum' && (n.dtype === 'f32' || n.dtype === 'f64')
+
+/** Doublings of terms that are looked at: more leave the range of numbers. */
+const mostTimes = 2 ** 24
 
 /** What the terms of a sum are but for factors; undefined where they have none. */
 function scaledOf({ inputs: [terms], attrs: { axes } }: Sum): Scaled | undefined {
-  const isFactor = (n: Node | undefined): n is Node =>
+  const isFactor = (n: Node | undefined): n is Factor =>
     n?.op === 'full' || (n?.op === 'broadcast' && axes.every((a) => !n.attrs.dims.includes(a)))
-  const factors: Node[] = []
+  const factors: Factor[] = []
   let [of, times] = [terms, 1]
-  while (of !== undefined) {
+  while (of !== undefined && Math.abs(times) < mostTimes) {
     const [x, y] = of.inputs
     if (of.op === 'neg') [of, times] = [x, -times]
     else if (of.op === 'add' && x === y) [of, times] = [x, 2 * times]
@@ -64,15 +70,10 @@ export function takeScaledSums(graph: Graph): Graph {
     const { shape, dtype } = sum
     const kept = sum.inputs[0]?.shape.flatMap((_, a) => (sum.attrs.axes.includes(a) ? [] : [a])) ?? []
     /** A factor along the axes that the sum leaves. */
-    const narrow = (f: Node): Node => {
-      const [x] = f.inputs
-      if (f.op === 'broadcast' && x !== undefined)
-        return broadcastAlong(
-          at(x),
-          shape,
-          f.attrs.dims.map((d) => kept.indexOf(d)),
-        )
-      return makeNode('full', [], { shape, dtype, value: f.op === 'full' ? f.attrs.value : 1 })
+    const narrow = (f: Factor): Node => {
+      if (f.op === 'full') return fullOf(shape, dtype, f.attrs.value)
+      const dims = f.attrs.dims.map((d) => kept.indexOf(d))
+      return broadcastAlong(at(f.inputs[0] ?? f), shape, dims)
     }
     const by = [...factors.map(narrow), ...(times === 1 ? [] : [fullOf(shape, dtype, times)])]
     return by.reduce((x, f) => makeNode('mul', [x, f], {}), sumOf(at(of), sum))

@@ -19,7 +19,7 @@ import { trace } from '../compile/support.ts'
 const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i)
 const programs: Readonly<Record<string, (x: Node, i: number) => Node>> = {
   products: (x, i) => c.mul(x, i + 1),
-  sums: (x, i) => c.sum(c.mul(x, i + 1)),
+  sums: (x, i) => c.sum(c.add(x, i + 1)),
   exponentials: (x, i) => c.exp(c.mul(x, i + 1)),
 }
 

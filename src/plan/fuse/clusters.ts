@@ -20,12 +20,13 @@ export function ancestorsWithin(root: Node, members: ReadonlySet<Node>): Set<Nod
   return out
 }
 
-/** A group without some of its outputs, and without what only those needed. */
+/** A group without some of its outputs, and without what only those needed; what is `kept` of that stands in memory. */
 export function without(
   g: { readonly members: ReadonlySet<Node>; readonly outputs: readonly Node[] },
   results: readonly Node[],
+  kept: readonly Node[] = [],
 ): Region {
-  const outputs = g.outputs.filter((n) => !results.includes(n))
+  const outputs = [...new Set([...g.outputs.filter((n) => !results.includes(n)), ...kept])]
   return { members: new Set(outputs.flatMap((n) => [...ancestorsWithin(n, g.members)])), outputs }
 }
 

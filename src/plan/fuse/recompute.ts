@@ -2,11 +2,11 @@
 import type { Node } from '../../graph/node.ts'
 import { familyOf } from '../../graph/table.ts'
 import { isFloat } from '../../types/dtype.ts'
-import { bytesOf, dataInputs, type Region } from '../body/region.ts'
+import { bytesOf, dataInputs } from '../body/region.ts'
 import { leastSecondsWith, leastSecondsWithout, tooLarge } from '../cost/bounds.ts'
 import { lossOf } from '../cost/loss.ts'
 import { type Refused, refuse } from '../refusal.ts'
-import { ancestorsWithin } from './clusters.ts'
+import { without } from './clusters.ts'
 import type { FreshGroup, Group } from './groups.ts'
 import type { Planner } from './planner.ts'
 
@@ -34,7 +34,10 @@ interface Way {
   readonly kept: readonly Node[]
 }
 
-/** The ways to compute a value again from what takes less memory: from what its group stores anyway and what is converted to more bytes, and from what the group reads. */
+/**
+ * The ways to compute a value again from what takes less memory: from what its group stores anyway and what is converted to more bytes, and from what
+ * the group reads.
+ */
 function waysAgain({ groups }: Planner, g: Group, o: Node): Way[] {
   if (!isOfElements(o)) return []
   const stored = new Set(g.outputs)
@@ -50,7 +53,7 @@ function waysAgain({ groups }: Planner, g: Group, o: Node): Way[] {
           stack.push(x)
         }
       }
-    return { chain, kept: [...kept].filter((x) => !chain.has(x)) }
+    return { chain, kept: [...kept] }
   }
   const near = stopping((x, user) => stored.has(x) || narrowerOf(user) === x)
   const far = stopping(() => false)
@@ -63,12 +66,6 @@ function waysAgain({ groups }: Planner, g: Group, o: Node): Way[] {
 /** Whether elements are computed one by one. */
 const isOfElements = (n: Node): boolean => ['elementwise', 'random', 'gather', 'view'].includes(familyOf(n))
 
-/** A group without one of its results, which stores what others compute that from. */
-function restOf(g: Group, o: Node, kept: readonly Node[]): Region {
-  const outputs = [...new Set([...g.outputs.filter((n) => n !== o), ...kept])]
-  return { members: new Set(outputs.flatMap((n) => [...ancestorsWithin(n, g.members)])), outputs }
-}
-
 /** Computes a value again in all its consumers, one way, where that gains. */
 function tryRecompute(planner: Planner, g: Group, o: Node, { chain, kept }: Way): boolean {
   const { groups, judge, target } = planner
@@ -78,7 +75,7 @@ function tryRecompute(planner: Planner, g: Group, o: Node, { chain, kept }: Way)
     .filter((c) => c.id !== g.id)
   const [first] = consumers
   if (first === undefined || consumers.some((c) => c.boundary !== undefined)) return false
-  const rest = restOf(g, o, kept)
+  const rest = without(g, [o], kept)
   const before = [g, ...consumers].reduce((t, x) => t + (x.made?.cost.seconds ?? 0), 0)
   const least =
     (rest.members.size === g.members.size ? leastSecondsWithout(g, o, target) : 0) +

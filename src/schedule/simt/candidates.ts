@@ -19,6 +19,9 @@ const chainForms: readonly Form[] = [
   { alone: true, waits: true, loadsAhead: false },
 ]
 
+/** The same of products beside which indices are divided: what is found so is done with at once. */
+const dividedForms: readonly Form[] = [{ divided: true }, ...forms.map((f) => ({ ...f, divided: true }))]
+
 /** A schedule, and the form it has. */
 export interface Candidate extends Scheduled {
   readonly form: Form
@@ -38,8 +41,7 @@ export function* candidateSchedules(
   const isChain = first.parts.some((p) => p.chain !== undefined)
   const { together } = first.schedule
   const isDivided = first.parts.some((p) => p.dividedAxes().size > 0)
-  const divided: readonly Form[] = [{ divided: true }, ...forms.map((f) => ({ ...f, divided: true }))]
-  for (const form of isChain ? chainForms : isDivided ? divided : forms) {
+  for (const form of isChain ? chainForms : isDivided ? dividedForms : forms) {
     const scheduled = scheduleThreads(kernel, machine, facts, form)
     const isAlone = form.alone === true && form.loadsAhead === undefined && form.registers === undefined
     // Blocks that are alone anyway.
