@@ -196,6 +196,23 @@ describe('text', () => {
         nest j(30) k(20 by 16)
           store y = %5"
     `))
+  test('windows that slide beside a sum written out: what they read stays', () => {
+    const both = window('%4', '%4 f32{i, j, k} = mul %3, %3')
+      .replace(
+        '  param y: f32[4, 30, 20] write\n',
+        '  param y: f32[4, 30, 20] write\n  param z: f32[4, 30, 19] write\n',
+      )
+      .replace('axes i: 4, j: 30, k: 20, l: 3, m: 3', 'axes i: 4, j: 30, k: 20, l: 3, m: 3, c: 19, t: 2')
+      .replace(
+        '    store y',
+        '    %5 f32{i, j, c, t} = load x[i, j, c + t]\n    %6 f32{i, j, c} = reduce sum %5 over t\n    store z[i, j, c] = %6\n    store y',
+      )
+    const [part, facts] = scheduled(both)
+    expect(verifyKernelSchedule([part], facts)).toEqual([])
+    const lines = linesOf(both)
+    expect(lines).toContain('windows sliding along j')
+    expect(lines).not.toContain('fold %6')
+  })
   test('a sum written out', () =>
     expect(linesOf(neighbours)).toMatchInlineSnapshot(`
     "schedule of k: 1 program of r/40, 64 bytes of scratch

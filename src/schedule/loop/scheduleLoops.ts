@@ -66,7 +66,10 @@ export function scheduleLoops(declared: KernelPart, facts: KernelFacts): LoopSch
   const slid = slideSums(first, facts.strict)
   const part = slid?.part ?? first.part
   const isSlid = (nest: NestSchedule): boolean => foldsOf(nest).some((f) => slid?.slides.has(f.id))
-  const written = writeOutSums({ ...first, part }, facts, isSlid)
+  // Sums that slide read what no statement does.
+  const read = [...(slid?.slides.values() ?? [])].flatMap((s) => [...s.terms, ...(s.inner?.terms ?? [])])
+  const factors = read.flatMap((t) => t.factors)
+  const written = writeOutSums({ ...first, part }, facts, isSlid, factors)
   if (slid !== undefined || written !== undefined) return schedulePart(written ?? part, facts, slid?.slides)
   const blocked = foldsInBlocks(first, facts)
   return blocked === undefined ? first : schedulePart(blocked, facts)

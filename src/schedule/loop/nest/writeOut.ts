@@ -23,16 +23,17 @@ const [mostTerms, mostStatements] = [64, 512]
 /** Elements that lanes may be apart: two vectors hold four of them. */
 const mostApart = 3
 
-/** The part with sums over few indices written out, where lanes run along other axes; undefined where there is none. */
+/** The part with sums over few indices written out, where lanes run along other axes; undefined where there is none. What is `read` beside it stays. */
 export function writeOutSums(
   { part, axes, body }: LoopSchedule,
   facts: KernelFacts,
   isTaken: (nest: NestSchedule) => boolean,
+  read: readonly ValueId[],
 ): KernelPart | undefined {
   if (part.body.some((s) => s.kind === 'loop')) return undefined
   const writer = new Writer(new Terms(part, axes), facts)
   const folds = body.steps.flatMap((s) => (s.kind === 'nest' && !isTaken(s) && writer.takes(s) ? foldsOf(s) : []))
-  return folds.length === 0 ? undefined : writer.write(part, new Map(folds.map((f) => [f.id, f])), body.steps)
+  return folds.length === 0 ? undefined : writer.write(part, new Map(folds.map((f) => [f.id, f])), body.steps, read)
 }
 
 /** Whether a sum's terms may be taken one by one: its accumulator has its dtype, so do they, and it is not read at other places. */
@@ -101,7 +102,12 @@ class Writer {
   }
 
   /** The part with these sums as terms: where they are used, or in places of their own. */
-  write(part: KernelPart, folds: ReadonlyMap<ValueId, Fold>, steps: readonly LoopStep[]): KernelPart {
+  write(
+    part: KernelPart,
+    folds: ReadonlyMap<ValueId, Fold>,
+    steps: readonly LoopStep[],
+    read: readonly ValueId[],
+  ): KernelPart {
     const body: Stmt[] = []
     const stored = part.body.flatMap((s) => (s.kind === 'store' ? [s.param] : []))
     for (const s of part.body) {
@@ -120,7 +126,7 @@ class Writer {
     const live = new Set<Stmt>(
       liveLets(
         body.filter((s) => s.kind === 'let'),
-        body.flatMap((s) => (s.kind === 'store' ? storeOperands(s) : [])),
+        [...read, ...body.flatMap((s) => (s.kind === 'store' ? storeOperands(s) : []))],
       ),
     )
     return { ...part, body: body.filter((s) => s.kind !== 'let' || live.has(s)) }
