@@ -34,7 +34,7 @@ interface Factors {
 const isZero = (n: Node): boolean => n.op === 'full' && n.attrs.value === 0
 
 /** Whether a value is one along some axes. */
-function isConstantAlong(n: Node, axes: readonly number[]): boolean {
+export function isConstantAlong(n: Node, axes: readonly number[]): boolean {
   if (n.op === 'full') return true
   return n.op === 'broadcast' && axes.every((a) => !n.attrs.dims.includes(a))
 }

@@ -7,6 +7,7 @@ import { makeNode } from '../graph/build.ts'
 import type { Graph, Node, NodeOf } from '../graph/node.ts'
 import { mapGraph, nodesOf, usersOf, withInputs } from '../graph/traverse.ts'
 import { broadcastAlong, fullOf } from '../rewrite/facts.ts'
+import { isConstantAlong } from './knownSums.ts'
 
 type Sum = NodeOf<'reduce'>
 
@@ -28,8 +29,7 @@ const mostTimes = 2 ** 24
 
 /** What the terms of a sum are but for factors; undefined where they have none. */
 function scaledOf({ inputs: [terms], attrs: { axes } }: Sum): Scaled | undefined {
-  const isFactor = (n: Node | undefined): n is Factor =>
-    n?.op === 'full' || (n?.op === 'broadcast' && axes.every((a) => !n.attrs.dims.includes(a)))
+  const isFactor = (n: Node | undefined): n is Factor => n !== undefined && isConstantAlong(n, axes)
   const factors: Factor[] = []
   let [of, times] = [terms, 1]
   while (of !== undefined && Math.abs(times) < mostTimes) {

@@ -3,6 +3,7 @@ import { expect } from 'vitest'
 import { type Compiled, type CompileOptions, compileGraph } from '../../src/compile/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
+import { verifyGraph } from '../../src/graph/verify.ts'
 import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import type { Backend } from '../../src/runtime/backend.ts'
 import { readElement, writeElement } from '../../src/scalar/host.ts'
@@ -56,6 +57,15 @@ export function expectClose(got: readonly HostArray[], want: readonly HostArray[
         expect.fail(`${what}: output ${o} is ${a} at ${i}, not ${e}`)
     }
   })
+}
+
+/** A graph that a pass made of another: it is well formed, and gives what the other gives. */
+export function sameValues(graph: Graph, made: Graph, what: string): Graph {
+  verifyGraph(made)
+  const data = inputsOf(graph)
+  const evaluated = (g: Graph): HostArray[] => evaluateGraph(g, data).map(toHostArray)
+  expectClose(evaluated(made), evaluated(graph), graph, what)
+  return made
 }
 
 /** Compiles and runs a graph on the interpreter, and on a backend where one is given; both must agree with the reference. */
