@@ -1,9 +1,9 @@
 /** Values of the reference backend: row-major, floats and narrow integers as doubles, 64-bit integers as bigints. */
 import { UserError } from '../diagnostics/errors.ts'
 import { showSize } from '../graph/tooLarge.ts'
+import { encodeHalves } from '../scalar/arrays.ts'
 import { roundFloat } from '../scalar/cast.ts'
 import { bf16Values, f16Values } from '../scalar/half.ts'
-import { writeElement } from '../scalar/host.ts'
 import type { Scalar } from '../scalar/ops.ts'
 import { type DType, isFloat, isWide } from '../types/dtype.ts'
 import { type HostArray, hostArray } from '../types/host.ts'
@@ -113,11 +113,11 @@ export function fromHost(host: HostArray, dtype: DType, shape: Shape): RefTensor
 /** The tensor as a host array, rounded to its dtype. */
 export function toHostArray(t: RefTensor): HostArray {
   if (!isNarrow(t.data)) return t.data.slice()
+  // Halves are rounded to f32 before, as arithmetic on them is.
+  if (t.dtype === 'f16' || t.dtype === 'bf16') return encodeHalves(new Float64Array(new Float32Array(t.data)), t.dtype)
   const out = hostArray(t.dtype, t.data.length)
   if (out instanceof BigInt64Array || out instanceof BigUint64Array)
     throw new UserError('E_DTYPE', `doubles stand for ${t.dtype}`)
-  if (t.dtype === 'f16' || t.dtype === 'bf16')
-    for (let i = 0; i < t.data.length; i++) writeElement(out, t.dtype, i, roundFloat(t.dtype, t.data[i] ?? 0))
-  else out.set(t.data)
+  out.set(t.data)
   return out
 }

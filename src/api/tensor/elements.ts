@@ -1,6 +1,6 @@
 /** What a tensor holds: its elements evaluated, read and shown. */
 import { UserError } from '../../diagnostics/errors.ts'
-import { bf16Values, f16Values } from '../../scalar/half.ts'
+import { decodeHalves } from '../../scalar/arrays.ts'
 import { readElement } from '../../scalar/host.ts'
 import type { Scalar } from '../../scalar/ops.ts'
 import type { DType } from '../../types/dtype.ts'
@@ -11,11 +11,8 @@ import { stateOf, storageOf, TensorCore } from './core.ts'
 import { formatElements, type NestedList, nestedList } from './print.ts'
 
 /** Half precision as the numbers it stands for; everything else as it is. */
-function decoded(data: HostArray, dtype: DType): HostArray {
-  if (dtype !== 'f16' && dtype !== 'bf16') return data
-  const table = dtype === 'f16' ? f16Values() : bf16Values()
-  return Float32Array.from(data as Uint16Array, (bits) => table[bits] ?? 0)
-}
+const decoded = (data: HostArray, dtype: DType): HostArray =>
+  dtype === 'f16' || dtype === 'bf16' ? decodeHalves(data as Uint16Array, dtype) : data
 
 /** A tensor without operations: its size and its elements; `Tensor` adds the operations. */
 export abstract class TensorElements extends TensorCore {

@@ -1,6 +1,7 @@
 /** Host values as tensors: nested lists, typed arrays and scalars to row-major host arrays with a shape and a dtype. */
 import { UserError } from '../../diagnostics/errors.ts'
 import { kindOf } from '../../diagnostics/shown.ts'
+import { fromNumbers } from '../../scalar/arrays.ts'
 import { castScalar } from '../../scalar/cast.ts'
 import { writeElement } from '../../scalar/host.ts'
 import type { Scalar } from '../../scalar/ops.ts'
@@ -73,9 +74,28 @@ function shapeOfLists(data: TensorData): number[] {
   return shape
 }
 
-/** The shape and the elements of nested lists. Throws E_SHAPE when they are ragged. */
-function nesting(data: TensorData): { shape: number[]; flat: Scalar[] } {
-  const shape = shapeOfLists(data)
+/** Writes out nested lists of numbers; false where they hold anything else or are ragged. */
+function writeNumbers(data: TensorData, shape: Shape, out: Float32Array | Float64Array): boolean {
+  let at = 0
+  const walk = (x: TensorData, depth: number): boolean => {
+    if ((!isList(x) && !isTyped(x)) || x.length !== shape[depth]) return false
+    const n = x.length
+    if (depth + 1 < shape.length) {
+      for (let i = 0; i < n; i++) if (!walk(x[i] as TensorData, depth + 1)) return false
+      return true
+    }
+    for (let i = 0; i < n; i++) {
+      const v = x[i]
+      if (typeof v !== 'number') return false
+      out[at++] = v
+    }
+    return true
+  }
+  return walk(data, 0)
+}
+
+/** The elements of nested lists. Throws E_SHAPE when they are ragged. */
+function flattened(data: TensorData, shape: Shape): Scalar[] {
   const flat: Scalar[] = []
   const walk = (x: TensorData, depth: number): void => {
     if (isList(x) || isTyped(x)) {
@@ -88,7 +108,7 @@ function nesting(data: TensorData): { shape: number[]; flat: Scalar[] } {
     }
   }
   walk(data, 0)
-  return { shape, flat }
+  return flat
 }
 
 function notElement(x: unknown, depth: number): UserError {
@@ -125,6 +145,10 @@ function encode(values: readonly Scalar[], dtype: DType): HostArray {
   return out
 }
 
+/** A typed array's elements in another dtype. */
+const converted = (data: HostArray | Uint8ClampedArray, dtype: DType): HostArray =>
+  data instanceof BigInt64Array || data instanceof BigUint64Array ? encode([...data], dtype) : fromNumbers(data, dtype)
+
 /**
  * A copy of host values. Values convert as casts do. Throws E_SHAPE for ragged lists or a shape of another size,
  * E_STRUCTURE for lists nested too deep or in a circle, E_OVERFLOW for very many listed elements.
@@ -135,15 +159,19 @@ export function literalOf(data: TensorData, options: TensorOptions = {}): Litera
   if (isTyped(data)) {
     const natural = naturalDType[data.constructor.name] ?? 'f32'
     const dtype = options.dtype ?? natural
-    const values =
-      dtype === natural && !(data instanceof Uint8ClampedArray) ? data.slice() : encode(Array.from<Scalar>(data), dtype)
+    const values = dtype === natural && !(data instanceof Uint8ClampedArray) ? data.slice() : converted(data, dtype)
     return shaped(values, options.shape ?? [data.length], dtype)
   }
-  const { shape, flat } = nesting(data)
+  const shape = shapeOfLists(data)
+  const isSingle = (options.dtype ?? 'f32') === 'f32'
+  const numbers = isSingle ? new Float32Array(sizeOf(shape)) : new Float64Array(sizeOf(shape))
+  if (writeNumbers(data, shape, numbers)) {
+    const dtype = options.dtype ?? 'f32'
+    return shaped(isSingle ? numbers : fromNumbers(numbers, dtype), options.shape ?? shape, dtype)
+  }
+  const flat = flattened(data, shape)
   const dtype = options.dtype ?? naturalOf(flat)
-  const values =
-    dtype === 'f32' && flat.every((v) => typeof v === 'number') ? Float32Array.from(flat) : encode(flat, dtype)
-  return shaped(values, options.shape ?? shape, dtype)
+  return shaped(encode(flat, dtype), options.shape ?? shape, dtype)
 }
 
 function shaped(data: HostArray, given: Shape, dtype: DType): Literal {

@@ -1,5 +1,6 @@
 /** Tensors as text, in NumPy's layout: long axes are cut in the middle. */
 import { invariant } from '../../diagnostics/errors.ts'
+import { scalarsOf } from '../../scalar/arrays.ts'
 import { readElement } from '../../scalar/host.ts'
 import type { Scalar } from '../../scalar/ops.ts'
 import type { DType } from '../../types/dtype.ts'
@@ -61,9 +62,8 @@ export type NestedList = Scalar | NestedList[]
 
 /** The elements as nested lists. */
 export function nestedList(data: HostArray, dtype: DType, shape: Shape): NestedList {
-  const element = (at: number): Scalar => readElement(data, dtype, at)
   // From the innermost axis outwards: the lists of an axis are the items of those around it.
-  let lists: NestedList[] = Array.from({ length: sizeOf(shape) }, (_, i) => element(i))
+  let lists: NestedList[] = scalarsOf(data, dtype)
   for (let axis = shape.length - 1; axis >= 0; axis--) {
     const n = shape[axis] ?? 0
     const inside = lists
