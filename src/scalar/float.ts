@@ -2,7 +2,7 @@
  * Float arithmetic of the oracle: every elementwise operation in double precision, to about one ulp of a double, with elementary functions of
  * our own, which give the same bits on every engine, or with those of the engine, which take a fifth of the time.
  */
-import { type Approximated, approximated, approximations } from './approximations.ts'
+import { type Approximated, approximated, approximations, erfcTerms } from './approximations.ts'
 import * as exponential from './exponential.ts'
 import type { Algebra } from './formula.ts'
 import { type BinaryName, scalarInfo } from './ops.ts'
@@ -44,6 +44,8 @@ export function roundHalfEven(x: number): number {
   return x < 0 || Object.is(x, -0) ? -r : r
 }
 
+const horner = (terms: readonly number[], x: number): number => terms.reduce((sum, c) => sum * x + c, 0)
+
 const twoOverSqrtPi = 2 / Math.sqrt(Math.PI)
 
 type ApproximatedBinary = Extract<Approximated, BinaryName>
@@ -59,7 +61,7 @@ function operationsOf(elementary: Elementary) {
     const xx = x * x
     let term = x
     let sum = x
-    for (let n = 1; n < 200; n++) {
+    for (let n = 1; n < 40; n++) {
       term *= (2 * xx) / (2 * n + 1)
       const next = sum + term
       if (next === sum) break
@@ -68,19 +70,13 @@ function operationsOf(elementary: Elementary) {
     return twoOverSqrtPi * exp(-xx) * sum
   }
 
-  /** 1 - erf(x) for x >= 2 by its continued fraction (Abramowitz & Stegun 7.1.14), evaluated from the far end. */
-  function erfcFraction(x: number): number {
-    let f = x
-    for (let k = 60; k >= 1; k--) f = x + k / 2 / f
-    return exp(-x * x) / (Math.sqrt(Math.PI) * f)
-  }
-
-  /** The error function. */
+  /** The error function: beyond 1 it is close to 1, and what it lacks a small number. */
   function erf(x: number): number {
     const a = Math.abs(x)
-    if (a < 2.5) return erfSeries(x)
+    if (a < 1) return erfSeries(x)
     if (a > 6) return Math.sign(x)
-    const r = 1 - erfcFraction(a)
+    const t = 1 / (1 + a / 2)
+    const r = 1 - (exp(-a * a) * t * horner(erfcTerms.above, t)) / horner(erfcTerms.below, t)
     return x < 0 ? -r : r
   }
 

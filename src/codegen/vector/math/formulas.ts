@@ -1,4 +1,4 @@
-/** Approximated functions on f32x4: the formulas of `scalar/approximations.ts` as vector instructions. */
+/** Approximated functions on vectors: the formulas of `scalar/approximations.ts` as vector instructions. */
 import type { Algebra } from '../../../scalar/formula.ts'
 import { erf } from './erf.ts'
 import { exp } from './exp.ts'
@@ -6,7 +6,7 @@ import { log } from './log.ts'
 import type { Ex, Vector } from './vector.ts'
 
 export const vectorAlgebra = (v: Vector): Algebra<Ex, Ex> => ({
-  wide: false,
+  wide: v.wide,
   lit: (x) => v.c(x),
   let: (x) => v.let(x),
   add: v.add,

@@ -1,8 +1,9 @@
 /**
- * log and its relatives on f32x4: x = 2^e m with m in [sqrt(1/2), sqrt(2)), then a polynomial in m - 1 (the scheme of
- * Cody & Waite, 1980).
+ * log and its relatives on vectors: x = 2^e m with m in [sqrt(1/2), sqrt(2)), then a polynomial in f = m - 1, or for f64 in s = f / (2 + f) (the
+ * schemes of Cody & Waite, 1980).
  */
 import { largeOfLog, ln2, logTerms } from '../../../scalar/polynomials.ts'
+import * as wide from '../../../scalar/polynomials64.ts'
 import * as X from '../ir/expr.ts'
 import * as T from '../ir/types.ts'
 import type { Ex, Vector } from './vector.ts'
@@ -10,7 +11,13 @@ import type { Ex, Vector } from './vector.ts'
 /** Bits of sqrt(1/2) as f32. */
 const rootHalf = 0x3f3504f3
 
-export function log(v: Vector, x: Ex): Ex {
+/** The logarithm of a positive finite number stands for that of any: infinity and NaN give themselves, zero -infinity, negatives NaN. */
+function atEdges(v: Vector, x: Ex, y: Ex): Ex {
+  const finite = v.select(v.lt(x, v.c(Number.POSITIVE_INFINITY)), y, x)
+  return v.or(v.select(v.eq(x, v.c(0)), v.c(Number.NEGATIVE_INFINITY), finite), v.lt(x, v.c(0)))
+}
+
+function logOfSingles(v: Vector, x: Ex): Ex {
   // Subnormals are scaled by 2^23.
   const tiny = v.let(v.lt(x, v.c(2 ** -126)))
   const scaled = v.let(v.select(tiny, v.mul(x, v.c(2 ** 23)), x))
@@ -22,11 +29,36 @@ export function log(v: Vector, x: Ex): Ex {
   const z = v.let(v.mul(f, f))
   const cubic = v.fma(e, v.c(ln2.low), v.mul(v.poly(f, logTerms), v.mul(f, z)))
   const low = v.fnma(v.c(0.5), z, cubic)
-  const y = v.fma(e, v.c(ln2.high), v.add(f, low))
-  // Infinity and NaN give themselves, zero -infinity, negatives NaN.
-  const finite = v.select(v.lt(x, v.c(Number.POSITIVE_INFINITY)), y, x)
-  return v.or(v.select(v.eq(x, v.c(0)), v.c(Number.NEGATIVE_INFINITY), finite), v.lt(x, v.c(0)))
+  return atEdges(v, x, v.fma(e, v.c(ln2.high), v.add(f, low)))
 }
+
+/** Bits of sqrt(1/2) as f64, and of a fraction. */
+const rootHalfOfDoubles = 0x3fe6a09e667f3bcdn
+const fraction = 0xfffffffffffffn
+/** Added to the exponent of the offset bits so that it is positive. */
+const exponentBias = 1100
+/** As bits, an f64 that holds the integer in its low bits: 2^52 and that integer. */
+const integerPattern = 0x4330000000000000n
+
+function logOfDoubles(v: Vector, x: Ex): Ex {
+  // Subnormals are scaled by 2^54.
+  const tiny = v.let(v.lt(x, v.c(2 ** -1022)))
+  const scaled = v.let(v.select(tiny, v.mul(x, v.c(2 ** 54)), x))
+  const offset = v.let(v.isub(scaled, v.i(rootHalfOfDoubles)))
+  const field = v.shrU(v.iadd(offset, v.i(BigInt(exponentBias) << 52n)), 52)
+  const exponent = v.sub(v.or(field, v.i(integerPattern)), v.c(2 ** 52 + exponentBias))
+  const e = v.let(v.sub(exponent, v.and(v.c(54), tiny)))
+  const m = v.iadd(v.and(offset, v.i(fraction)), v.i(rootHalfOfDoubles))
+  const f = v.let(v.sub(m, v.c(1)))
+  const s = v.let(v.div(f, v.add(f, v.c(2))))
+  const z = v.let(v.mul(s, s))
+  // log(1 + f) = f - (h - s (h + R)) with h = f^2 / 2 and R what the logarithm has beyond 2 s, over s.
+  const h = v.let(v.mul(v.mul(f, v.c(0.5)), f))
+  const low = v.fma(s, v.fma(z, v.poly(z, wide.logTerms), h), v.mul(e, v.c(wide.ln2.low)))
+  return atEdges(v, x, v.fma(e, v.c(wide.ln2.high), v.sub(f, v.sub(h, low))))
+}
+
+export const log = (v: Vector, x: Ex): Ex => (v.wide ? logOfDoubles(v, x) : logOfSingles(v, x))
 
 /** log(u) + d / u where u + d = 1 + x exactly (Knuth's two-sum); d / u counts only where it is a small number. */
 export function log1p(v: Vector, x: Ex): Ex {
@@ -40,7 +72,7 @@ export function log1p(v: Vector, x: Ex): Ex {
 
 /** log(1 + w), or log(2 a) where a is large. */
 function logBeyond(v: Vector, a: Ex, w: Ex): Ex {
-  const big = v.let(v.gt(a, v.c(largeOfLog)))
+  const big = v.let(v.gt(a, v.c(v.wide ? wide.largeOfLog : largeOfLog)))
   const y = v.let(log1p(v, v.let(v.select(big, a, w))))
   return v.add(y, v.and(big, v.c(Math.LN2)))
 }

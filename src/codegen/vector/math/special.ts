@@ -1,6 +1,6 @@
 /**
- * Special functions on registers: f32 by vector formulas (one element runs the same code in lane 0, so scalar and vector
- * results agree bit for bit), f64 by functions outside the program.
+ * Special functions on registers: by vector formulas (one element runs the same code in lane 0, so scalar and vector
+ * results agree bit for bit), or by functions outside the program: f64 in strict mode, and where it has no formula.
  */
 import { invariant } from '../../../diagnostics/errors.ts'
 import { approximationOf } from '../../../scalar/approximations.ts'
@@ -44,7 +44,7 @@ const periodic =
   (v, x, _, exact) =>
     g(v, x, exact)
 
-/** Vector formulas on f32x4; operands may be evaluated any number of times. */
+/** Vector formulas; operands may be evaluated any number of times. */
 const formulas: Partial<Record<UnaryName | BinaryName, VectorFunction>> = {
   exp: unary(exp),
   expm1: unary(expm1),
@@ -69,9 +69,13 @@ const formulas: Partial<Record<UnaryName | BinaryName, VectorFunction>> = {
   rem,
 }
 
-const formulaOf = (op: UnaryName | BinaryName): VectorFunction | undefined => {
+/** Those of f32 alone. */
+const single: ReadonlySet<string> = new Set(['sin', 'cos', 'tan', 'atan', 'asin', 'acos', 'atan2', 'pow', 'rem'])
+
+function formulaOf(op: UnaryName | BinaryName, isWide: boolean): VectorFunction | undefined {
   const approximation = approximationOf(op)
-  return approximation === undefined ? formulas[op] : (v, x, y) => approximation.formula(vectorAlgebra(v), x, y)
+  if (approximation !== undefined) return (v, x, y) => approximation.formula(vectorAlgebra(v), x, y)
+  return isWide && single.has(op) ? undefined : formulas[op]
 }
 
 /** Whether an operation is a special function: neither one instruction nor a few exact ones. */
@@ -103,13 +107,14 @@ function viaCall(f: Builder, env: Env, op: UnaryName | BinaryName, args: readonl
 export function emitSpecial(f: Builder, env: Env, op: UnaryName | BinaryName, args: readonly Reg[]): Reg {
   const [x, y = x] = args
   invariant(x !== undefined && y !== undefined, `${op} without operands`)
-  const formula = x.dtype === 'f64' ? undefined : formulaOf(op)
+  const isWide = x.dtype === 'f64'
+  const formula = isWide && env.mode === 'strict' ? undefined : formulaOf(op, isWide)
   if (formula === undefined)
     return x.lanes === 1
       ? viaCall(f, env, op, args)
       : perLane(f, x.dtype, args, (elements) => viaCall(f, env, op, elements))
   if (x.lanes === 1) return viaVector(f, args, (wide) => emitSpecial(f, env, op, wide))
-  const v = new Vector(f, env)
+  const v = new Vector(f, env, isWide)
   const exact: Exact = (elements) => X.call(external(f, env, op, args.length), elements)
-  return { dtype: x.dtype, lanes: 4, parts: [v.result(formula(v, read(x), read(y), exact))] }
+  return { dtype: x.dtype, lanes: 4, parts: x.parts.map((_, i) => v.result(formula(v, read(x, i), read(y, i), exact))) }
 }

@@ -1,6 +1,6 @@
 /**
- * Expressions over vectors of 32-bit lanes, so that formulas read as formulas: operations take lanes as what they compute on (floats, integers,
- * bits), whatever made them. `let` evaluates once into a temporary. Temporaries go back to the pool with `done`.
+ * Expressions over vectors of four 32-bit lanes or two of 64 bits, so that formulas read as formulas: operations take lanes as what they compute on
+ * (floats, integers, bits), whatever made them. `let` evaluates once into a temporary. Temporaries go back to the pool with `done`.
  */
 import type { Builder } from '../ir/builder.ts'
 import * as X from '../ir/expr.ts'
@@ -26,11 +26,18 @@ export class Vector {
   readonly f: Builder
   /** Fused multiply-add is available and allowed. */
   readonly fused: boolean
+  /** Lanes of f64; of f32 otherwise. */
+  readonly wide: boolean
+  private readonly floatType: T.Type
+  private readonly integerType: T.Type
   private readonly temps: Register[] = []
 
-  constructor(f: Builder, env: Env) {
+  constructor(f: Builder, env: Env, wide = false) {
     this.f = f
     this.fused = env.hasMultiplyAdd && env.mode === 'fast'
+    this.wide = wide
+    this.floatType = wide ? T.f64x2 : T.f32x4
+    this.integerType = wide ? T.i64x2 : T.i32x4
   }
 
   /** The value, computed once here. */
@@ -70,27 +77,27 @@ export class Vector {
     return l
   }
 
-  /** An operation on f32 lanes. */
+  /** An operation on float lanes. */
   float(op: UnaryOp, a: Ex): Ex {
-    return X.unary(op, a, T.f32x4)
+    return X.unary(op, a, this.floatType)
   }
 
   private floats(op: BinaryOp, a: Ex, b: Ex): Ex {
-    return X.binary(op, a, b, T.f32x4)
+    return X.binary(op, a, b, this.floatType)
   }
 
   private integers(op: BinaryOp, a: Ex, b: Ex): Ex {
-    return X.binary(op, a, b, T.i32x4)
+    return X.binary(op, a, b, this.integerType)
   }
 
-  /** f32 constant in every lane. */
+  /** A float in every lane. */
   c(x: number): Ex {
-    return X.constant(T.f32x4, x)
+    return X.constant(this.floatType, x)
   }
 
-  /** i32 constant in every lane. */
-  i(n: number): Ex {
-    return X.constant(T.i32x4, n)
+  /** An integer in every lane. */
+  i(n: number | bigint): Ex {
+    return X.constant(this.integerType, this.wide ? BigInt(n) : Number(n))
   }
 
   /** f64 constant in both lanes. */
@@ -117,16 +124,16 @@ export class Vector {
   isub = (a: Ex, b: Ex): Ex => this.integers('sub', a, b)
   imin = (a: Ex, b: Ex): Ex => this.integers('min_s', a, b)
   imax = (a: Ex, b: Ex): Ex => this.integers('max_s', a, b)
-  lt = (a: Ex, b: Ex): Ex => X.compare('lt', a, b, T.f32x4)
-  gt = (a: Ex, b: Ex): Ex => X.compare('gt', a, b, T.f32x4)
-  eq = (a: Ex, b: Ex): Ex => X.compare('eq', a, b, T.f32x4)
-  ne = (a: Ex, b: Ex): Ex => X.compare('ne', a, b, T.f32x4)
-  ilt = (a: Ex, b: Ex): Ex => X.compare('lt_s', a, b, T.i32x4)
-  igt = (a: Ex, b: Ex): Ex => X.compare('gt_s', a, b, T.i32x4)
-  ige = (a: Ex, b: Ex): Ex => X.compare('ge_s', a, b, T.i32x4)
-  shl = (a: Ex, n: number): Ex => X.shift('shl', a, n, T.i32x4)
-  shrS = (a: Ex, n: number): Ex => X.shift('shr_s', a, n, T.i32x4)
-  shrU = (a: Ex, n: number): Ex => X.shift('shr_u', a, n, T.i32x4)
+  lt = (a: Ex, b: Ex): Ex => X.compare('lt', a, b, this.floatType)
+  gt = (a: Ex, b: Ex): Ex => X.compare('gt', a, b, this.floatType)
+  eq = (a: Ex, b: Ex): Ex => X.compare('eq', a, b, this.floatType)
+  ne = (a: Ex, b: Ex): Ex => X.compare('ne', a, b, this.floatType)
+  ilt = (a: Ex, b: Ex): Ex => X.compare('lt_s', a, b, this.integerType)
+  igt = (a: Ex, b: Ex): Ex => X.compare('gt_s', a, b, this.integerType)
+  ige = (a: Ex, b: Ex): Ex => X.compare('ge_s', a, b, this.integerType)
+  shl = (a: Ex, n: number): Ex => X.shift('shl', a, n, this.integerType)
+  shrS = (a: Ex, n: number): Ex => X.shift('shr_s', a, n, this.integerType)
+  shrU = (a: Ex, n: number): Ex => X.shift('shr_u', a, n, this.integerType)
   /** The lesser of x and a bound; NaN stays. One instruction, unlike `min`. */
   atMost = (x: Ex, bound: Ex): Ex => this.floats('pmin', x, bound)
   /** The greater of x and a bound; NaN stays. */
@@ -138,12 +145,12 @@ export class Vector {
 
   /** a * b + c, rounded once where the machine does and the mode lets it. */
   fma(a: Ex, b: Ex, c: Ex): Ex {
-    return this.fused ? X.fma(T.f32x4, a, b, c) : this.add(this.mul(a, b), c)
+    return this.fused ? X.fma(this.floatType, a, b, c) : this.add(this.mul(a, b), c)
   }
 
   /** c - a * b. */
   fnma(a: Ex, b: Ex, c: Ex): Ex {
-    return this.fused ? X.fma(T.f32x4, a, b, c, true) : this.sub(c, this.mul(a, b))
+    return this.fused ? X.fma(this.floatType, a, b, c, true) : this.sub(c, this.mul(a, b))
   }
 
   /** Horner's scheme: coefficients from the highest power down. `x` is evaluated for each. */
@@ -153,5 +160,5 @@ export class Vector {
   }
 
   /** Sign bit of x. */
-  signOf = (x: Ex): Ex => this.and(x, this.i(-0x80000000))
+  signOf = (x: Ex): Ex => this.and(x, this.i(this.wide ? -(2n ** 63n) : -0x80000000))
 }
