@@ -4,6 +4,7 @@ import * as s from '../../src/index.ts'
 import { allDTypes } from '../../src/types/dtype.ts'
 import { makeRng } from '../random/rng.ts'
 import { chooseDevice } from '../support/device.ts'
+import { nightly, some } from '../support/nightly.ts'
 
 const t = s.tensor
 const nan = Number.NaN
@@ -52,7 +53,9 @@ describe.each(['reference', 'wasm'] as const)('on %s', (device) => {
   afterAll(() => s.setDevice('reference'))
 
   describe.each(allDTypes)('rows of %s', (dtype) => {
-    it.each([0, 1, 13, 128, 129])('of %i', (n) => {
+    // By day every other length, in turn.
+    const lengths = [0, 1, 13, 128, 129].filter((_, i) => nightly || (i + allDTypes.indexOf(dtype)) % 2 === 0)
+    it.each(lengths)('of %i', (n) => {
       const x = drawn(dtype, 2 * n, n + 3).reshape([2, n])
       const rows = x.tolist() as Value[][]
       for (const descending of [false, true]) {
@@ -111,16 +114,17 @@ describe.each(['reference', 'wasm'] as const)('on %s', (device) => {
   })
 
   describe('topK', () => {
-    it.each([
+    const counts = [
       [5, 0],
-      [5, 2],
       [5, 5],
+      [5, 2],
       [128, 7],
-      [200, 1],
       [200, 8],
+      [200, 1],
       [200, 9],
       [200, 200],
-    ])('of %i elements the first %i', (n, k) => {
+    ] as const
+    it.each(some(counts, 2))('of %i elements the first %i', (n, k) => {
       for (const dtype of ['f32', 'i32', 'u8'] as const)
         for (const largest of [true, false]) {
           const x = drawn(dtype, 2 * n, k).reshape([2, n])
@@ -161,8 +165,8 @@ describe.each(['reference', 'wasm'] as const)('on %s', (device) => {
       return { linear: a + (b - a) * (at % 1), lower: a, higher: b, nearest: c, midpoint: (a + b) / 2 }[method]
     }
     it.each(methods)('%s', (method) => {
-      for (const n of [1, 2, 5, 8, 150])
-        for (const q of [0, 0.25, 0.5, 0.625, 1]) {
+      for (const n of some([1, 2, 8, 5, 150], 2))
+        for (const q of some([0, 0.25, 0.625, 0.5, 1], 2)) {
           const values = row(n)
           const w = expect.closeTo(want(values, q, method), 3)
           expect(s.quantile(t(values), q, undefined, { method }).item()).toEqual(w)

@@ -10,6 +10,7 @@ import { compileGraph } from '../../src/compile/index.ts'
 import { kernelsOf } from '../../src/runtime/region.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
 import { webgpuTarget } from '../../src/target/webgpu.ts'
+import { turn } from '../support/nightly.ts'
 import { contribPresent, unpackContrib } from './archives.ts'
 import { type CaseResult, graphOf, runCase } from './cases.ts'
 import { refusedCases } from './contribCases.ts'
@@ -34,8 +35,8 @@ describe.skipIf(!contribPresent("CASES OF ONNXRUNTIME'S OPERATORS"))("onnxruntim
 
   it('language models of 4-bit weights: kernels of GPUs pass the verifier, and have code', () => {
     const root = unpackContrib()
-    for (const name of ['model_a_genai_llama_int4', 'model_a_genai_qwen2_int4'])
-      for (const target of [cudaTarget, webgpuTarget()]) {
+    for (const [i, name] of ['model_a_genai_llama_int4', 'model_a_genai_qwen2_int4'].entries())
+      for (const target of turn([cudaTarget, webgpuTarget()], i)) {
         const { program } = compileGraph(graphOf(root, name), { mode: 'fast', target, verify: true })
         for (const found of kernelsOf(program)) {
           const { kernel, launch } = launchOf(found, target.simt.language)

@@ -22,10 +22,10 @@ import { pullBack, pushForward } from '../../src/transforms/index.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { makeRng } from '../random/rng.ts'
 import { chooseDevice } from '../support/device.ts'
-import { some } from '../support/nightly.ts'
+import { nightly, some } from '../support/nightly.ts'
 import { archivesPresent, models, unpack } from './archives.ts'
 
-const directions = 2
+const directions = nightly ? 2 : 1
 
 interface Loaded {
   readonly bytes: Uint8Array

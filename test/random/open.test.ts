@@ -1,16 +1,17 @@
 /**
  * Seeded random programs whose extents vary: one program for a range gives what the static program of each shape gives, in strict mode bit
- * for bit. SINTER_PROGRAMS sets how many (default 12), SINTER_FIRST_SEED where they start.
+ * for bit. SINTER_PROGRAMS sets how many (6, at night 12), SINTER_FIRST_SEED where they start.
  */
 import { afterAll, describe, expect, test } from 'vitest'
 import { UserError } from '../../src/diagnostics/errors.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { type OpenCase, openProgram, runOn, runStatic } from '../compile/openSupport.ts'
 import { compiledBackend, compiledTarget } from '../support/device.ts'
+import { seedsOf } from '../support/nightly.ts'
 import { others, randomOpen } from './openPrograms.ts'
 import { randomWideOpen, wideOthers } from './wideOpenPrograms.ts'
 
-const count = Number(process.env.SINTER_PROGRAMS ?? 12)
+const count = seedsOf('SINTER_PROGRAMS', 6, 12)
 const first = Number(process.env.SINTER_FIRST_SEED ?? 0)
 
 const backend = compiledBackend({ threads: 1 })

@@ -8,8 +8,8 @@ import { archivesPresent, models, unpack } from '../onnx/archives.ts'
 import { some } from '../support/nightly.ts'
 import { openSoftware } from './software.ts'
 
-/** Every second model; at night all. */
-const tried = some(models, 2)
+/** Every third model; at night all. */
+const tried = some(models, 3)
 
 const present = archivesPresent('ONNX MODELS ON WEBGPU')
 const root = present ? unpack(['onnx-models']) : ''

@@ -37,7 +37,7 @@ test.skipIf(!present)(
       readdirSync(root)
         .filter((d) => d.startsWith('test_'))
         .sort(),
-      6,
+      12,
     )
     const r = await sinter(
       'verify',

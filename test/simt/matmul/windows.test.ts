@@ -10,6 +10,7 @@ import { cudaTarget, cudaTargetOf } from '../../../src/target/cuda.ts'
 import type { DType } from '../../../src/types/dtype.ts'
 import type { Precision } from '../../../src/types/product.ts'
 import { at, inputsOf, trace } from '../../compile/support.ts'
+import { nightly, some, turn } from '../../support/nightly.ts'
 import { hasCompiler } from '../dialects/emulator/emulator.ts'
 import { expectEmulated } from './emulated.ts'
 
@@ -67,51 +68,76 @@ const convolution = ({ dtype, x, w, options }: (typeof cases)[number]): Graph =>
 const onUnits = (kernels: readonly Kernel[]): boolean =>
   kernels.some((k) => emitKernel(k, cudaTarget.simt).source.includes('multiply_'))
 
-test.skipIf(!hasCompiler()).each(cases)('$title', { timeout: 60_000 }, async (given) => {
+// By day each in half precision or in tf32.
+const [inTf32, inHalves] = [some(cases, 2), cases.filter((_, i) => nightly || i % 2 === 1)]
+
+test.skipIf(!hasCompiler()).each(inHalves)('$title', { timeout: 60_000 }, async (given) => {
   expect(onUnits(await compare(convolution(given), 'ieee', 3))).toBe(true)
 })
 
-test.skipIf(!hasCompiler()).each(cases)('$title, in tf32', { timeout: 60_000 }, async (given) => {
+test.skipIf(!hasCompiler()).each(inTf32)('$title, in tf32', { timeout: 60_000 }, async (given) => {
   const graph = convolution({ ...given, dtype: 'f32' })
   expect(onUnits(await compare(graph, 'tf32', 3))).toBe(true)
 })
 
-test.skipIf(!hasCompiler()).each([
+const orders = [
   ['ab', 'bc', 'ac'],
   ['ba', 'bc', 'ac'],
   ['ab', 'cb', 'ac'],
   ['ba', 'cb', 'ca'],
-])('%s, %s to %s in tf32, odd extents', { timeout: 60_000 }, async (lhs, rhs, out) => {
-  const extents: Readonly<Record<string, number>> = { a: 70, b: 45, c: 66 }
-  const shape = (labels: string): number[] => [...labels].map((l) => extents[l] ?? 1)
-  const graph = trace([{ shape: shape(lhs) }, { shape: shape(rhs) }], (p) =>
-    c.tanh(contractLabelled(at(p, 0), lhs, at(p, 1), rhs, out)),
-  )
-  expect(onUnits(await compare(graph, 'tf32', 1))).toBe(true)
-})
+] as const
 
-test.skipIf(!hasCompiler()).each([
+test.skipIf(!hasCompiler()).each(some(orders, 3))(
+  '%s, %s to %s in tf32, odd extents',
+  { timeout: 60_000 },
+  async (lhs, rhs, out) => {
+    const extents: Readonly<Record<string, number>> = { a: 70, b: 45, c: 66 }
+    const shape = (labels: string): number[] => [...labels].map((l) => extents[l] ?? 1)
+    const graph = trace([{ shape: shape(lhs) }, { shape: shape(rhs) }], (p) =>
+      c.tanh(contractLabelled(at(p, 0), lhs, at(p, 1), rhs, out)),
+    )
+    expect(onUnits(await compare(graph, 'tf32', 1))).toBe(true)
+  },
+)
+
+interface Phases {
+  readonly title: string
+  readonly x: readonly number[]
+  readonly w: readonly number[]
+  readonly options: c.ConvTransposeOptions
+}
+
+const oddPhases: readonly Phases[] = [
   { title: 'one axis', x: [2, 24, 37], w: [24, 20, 4], options: { stride: 2, padding: 1, outputPadding: 1 } },
   { title: 'two axes', x: [1, 16, 9, 8], w: [16, 33, 3, 4], options: { stride: [2, 3], padding: 1 } },
   { title: 'three axes', x: [1, 8, 5, 4, 3], w: [8, 16, 3, 3, 3], options: { stride: 2, padding: 1 } },
-])('phases of odd extent are stored apart: $title', { timeout: 60_000 }, async ({ x, w, options }) => {
-  for (const dtype of ['f32', 'bf16'] as const) {
-    const graph = trace(
-      [
-        { shape: x, dtype },
-        { shape: w, dtype },
-        { shape: [w[1] ?? 1], dtype },
-      ],
-      (p) => c.relu(c.convTranspose(at(p, 0), at(p, 1), { ...options, bias: at(p, 2) })),
-    )
-    const kernels = await compare(graph, 'tf32', 2)
-    expect(onUnits(kernels)).toBe(true)
-    const masked = kernels.flatMap((k) =>
-      k.parts.flatMap((p) => p.body.filter((s) => s.kind === 'store' && s.mask.length > 0)),
-    )
-    expect(masked).toHaveLength(1)
-  }
-})
+]
+
+test.skipIf(!hasCompiler()).each(oddPhases)(
+  'phases of odd extent are stored apart: $title',
+  {
+    timeout: 60_000,
+  },
+  async (given) => {
+    const { x, w, options } = given
+    for (const dtype of turn(['f32', 'bf16'] as const, oddPhases.indexOf(given))) {
+      const graph = trace(
+        [
+          { shape: x, dtype },
+          { shape: w, dtype },
+          { shape: [w[1] ?? 1], dtype },
+        ],
+        (p) => c.relu(c.convTranspose(at(p, 0), at(p, 1), { ...options, bias: at(p, 2) })),
+      )
+      const kernels = await compare(graph, 'tf32', 2)
+      expect(onUnits(kernels)).toBe(true)
+      const masked = kernels.flatMap((k) =>
+        k.parts.flatMap((p) => p.body.filter((s) => s.kind === 'store' && s.mask.length > 0)),
+      )
+      expect(masked).toHaveLength(1)
+    }
+  },
+)
 
 const hopper = cudaTargetOf({ capability: 90, multiprocessors: 132, sharedBytes: 232448, hasLibrary: false })
 
@@ -119,7 +145,7 @@ const hopper = cudaTargetOf({ capability: 90, multiprocessors: 132, sharedBytes:
 const { dotBlock } = hopper
 const gathersSlowly = { ...hopper, dotBlock: { ...dotBlock, gatherSeconds: { 2: 1e-8, 4: 1e-8, far: 1e-8 } } }
 
-test.skipIf(!hasCompiler()).each([
+const phasesOverData: readonly Phases[] = [
   { title: 'one window for all', x: [1, 32, 5, 6], w: [32, 24, 4, 4], options: { stride: 2 } },
   { title: 'a window each', x: [1, 32, 6, 5], w: [32, 20, 4, 4], options: { stride: 2, padding: 1 } },
   {
@@ -142,20 +168,29 @@ test.skipIf(!hasCompiler()).each([
     w: [16, 8, 3, 2, 3],
     options: { stride: [2, 4, 1], dilation: [2, 2, 1], padding: 1 },
   },
-])('phases over data with channels last: $title', { timeout: 60_000 }, async ({ x, w, options }) => {
-  for (const dtype of ['f32', 'bf16'] as const) {
-    const graph = trace(
-      [
-        { shape: x, dtype },
-        { shape: w, dtype },
-      ],
-      (p) => c.convTranspose(at(p, 0), at(p, 1), options),
-    )
-    const kernels = await compare(graph, 'tf32', 4, gathersSlowly)
-    // A kernel before the product stores data and weights in the order of its depth.
-    expect(kernels.findIndex((k) => emitKernel(k, hopper.simt).source.includes('multiply_'))).toBeGreaterThan(0)
-  }
-})
+]
+
+test.skipIf(!hasCompiler()).each(phasesOverData)(
+  'phases over data with channels last: $title',
+  {
+    timeout: 60_000,
+  },
+  async (given) => {
+    const { x, w, options } = given
+    for (const dtype of turn(['f32', 'bf16'] as const, phasesOverData.indexOf(given))) {
+      const graph = trace(
+        [
+          { shape: x, dtype },
+          { shape: w, dtype },
+        ],
+        (p) => c.convTranspose(at(p, 0), at(p, 1), options),
+      )
+      const kernels = await compare(graph, 'tf32', 4, gathersSlowly)
+      // A kernel before the product stores data and weights in the order of its depth.
+      expect(kernels.findIndex((k) => emitKernel(k, hopper.simt).source.includes('multiply_'))).toBeGreaterThan(0)
+    }
+  },
+)
 
 test('what overlapping windows share is read through the nearest cache, weights are not', () => {
   const shapes = [

@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import type { Kernel } from '../../../src/kernel/ir.ts'
 import { type HardCase, loadKernels } from '../../kernel/hard-cases/case.ts'
 import { hardCases } from '../../kernel/hard-cases/cases.ts'
+import { atNight } from '../../support/nightly.ts'
 import { type Adapter, openDevice, type RunOptions, runWgsl } from '../dialects/wgsl.ts'
 
 let machine: Adapter | string
@@ -29,18 +30,21 @@ async function check(c: HardCase, kernels: readonly Kernel[], options: RunOption
 }
 
 describe.each(hardCases)('$name', (c) => {
-  test('fast', ({ skip }) => {
+  /** By day each in one of three ways, in turn. */
+  const way = (i: number) => (hardCases.indexOf(c) % 3 === i ? test : atNight)
+
+  way(0)('fast', ({ skip }) => {
     skip(typeof machine === 'string', String(machine))
     return check(c, loadKernels(c.file))
   })
-  test('strict', ({ skip }) => {
+  way(1)('strict', ({ skip }) => {
     skip(typeof machine === 'string', String(machine))
     return check(
       c,
       loadKernels(c.file).map((k) => ({ ...k, mode: 'strict' })),
     )
   })
-  test('subgroups, two-dimensional dispatch', ({ skip }) => {
+  way(2)('subgroups, two-dimensional dispatch', ({ skip }) => {
     skip(typeof machine === 'string', String(machine))
     return check(c, loadKernels(c.file), { subgroups: true, perDimension: 2 })
   })

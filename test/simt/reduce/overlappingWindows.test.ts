@@ -12,6 +12,7 @@ import type { SimtTarget } from '../../../src/target/machine.ts'
 import { webgpuTarget } from '../../../src/target/webgpu.ts'
 import type { DType } from '../../../src/types/dtype.ts'
 import { at, expectClose, inputsOf, trace } from '../../compile/support.ts'
+import { atNight, turn } from '../../support/nightly.ts'
 import { hasCompiler } from '../dialects/emulator/emulator.ts'
 import { openDevice } from '../dialects/wgsl.ts'
 import { expectEmulated } from '../matmul/emulated.ts'
@@ -155,13 +156,19 @@ describe.each(cases)('$title', (given) => {
     for (const target of [cudaTarget, webgpu]) expect(slides(graphOf(given), target)).toBe(given.slides)
   })
 
-  test.skipIf(!hasCompiler()).each(['fast', 'strict'] as const)('CUDA, %s', { timeout: 60_000 }, async (mode) => {
-    const graph = graphOf(given)
-    const { program } = compileGraph(graph, { mode, target: cudaTarget, precision: 'ieee', verify: true })
-    await expectEmulated(graph, program)
-  })
+  const place = cases.indexOf(given)
+  test.skipIf(!hasCompiler()).each(turn(['fast', 'strict'] as const, place))(
+    'CUDA, %s',
+    { timeout: 60_000 },
+    async (mode) => {
+      const graph = graphOf(given)
+      const { program } = compileGraph(graph, { mode, target: cudaTarget, precision: 'ieee', verify: true })
+      await expectEmulated(graph, program)
+    },
+  )
 
-  test('WebGPU', { timeout: 60_000 }, async (context) => {
+  const onWebGpu = place % 3 === 0 ? test : atNight
+  onWebGpu('WebGPU', { timeout: 60_000 }, async (context) => {
     const device = await openDevice()
     if (typeof device === 'string') return context.skip(device)
     const graph = graphOf(given)

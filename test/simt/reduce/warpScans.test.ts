@@ -7,6 +7,7 @@ import type { Graph, Node } from '../../../src/graph/node.ts'
 import { cudaTarget } from '../../../src/target/cuda.ts'
 import type { DType } from '../../../src/types/dtype.ts'
 import { at, trace } from '../../compile/support.ts'
+import { turn } from '../../support/nightly.ts'
 import { hasCompiler } from '../dialects/emulator/emulator.ts'
 import { expectEmulated } from '../matmul/emulated.ts'
 
@@ -41,10 +42,14 @@ const cases: readonly (Case & { readonly title: string })[] = [
 const graphOf = ({ shape, dtype = 'f32', build }: Case): Graph => trace([{ shape, dtype }], (p) => build(at(p, 0)))
 
 describe.each(cases)('$title', (given) => {
-  test.skipIf(!hasCompiler()).each(['fast', 'strict'] as const)('%s', { timeout: 60_000 }, async (mode) => {
-    const graph = graphOf(given)
-    await expectEmulated(graph, compileGraph(graph, { mode, target: cudaTarget, verify: true }).program)
-  })
+  test.skipIf(!hasCompiler()).each(turn(['fast', 'strict'] as const, cases.indexOf(given)))(
+    '%s',
+    { timeout: 60_000 },
+    async (mode) => {
+      const graph = graphOf(given)
+      await expectEmulated(graph, compileGraph(graph, { mode, target: cudaTarget, verify: true }).program)
+    },
+  )
 })
 
 test('threads meet twice for a line, however often its threads go along it, and not within a warp', () => {

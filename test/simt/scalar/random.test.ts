@@ -15,6 +15,7 @@ import { webgpuSimt } from '../../../src/target/simt.ts'
 import { wasmTarget } from '../../../src/target/wasm.ts'
 import { vmapGraph } from '../../../src/transforms/index.ts'
 import type { HostArray } from '../../../src/types/host.ts'
+import { turn } from '../../support/nightly.ts'
 import { Emulated, hasCompiler } from '../dialects/emulator/emulator.ts'
 import { openDevice } from '../dialects/wgsl.ts'
 import { execute, executeWgsl } from '../programs/programs.ts'
@@ -122,9 +123,11 @@ interface Compiled {
   readonly want: readonly HostArray[] | undefined
 }
 
+const targets = [cudaTarget, { ...cudaTarget, elementBlock: 64 }, { ...wasmTarget, packBools: false }]
+
 const compiled = (mode: 'fast' | 'strict'): Compiled[] =>
-  Object.entries(programs).flatMap(([name, graph]) =>
-    [cudaTarget, { ...cudaTarget, elementBlock: 64 }, { ...wasmTarget, packBools: false }].map((target) => ({
+  Object.entries(programs).flatMap(([name, graph], i) =>
+    turn(targets, mode === 'fast' ? i : i + 1).map((target) => ({
       name: `${name}, ${mode}, ${target.name} ${target.elementBlock}`,
       graph,
       program: compileGraph(graph, { mode, target }).program,

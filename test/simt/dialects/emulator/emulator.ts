@@ -1,6 +1,6 @@
 /** Runs printed CUDA sources on the host: compiled as C++ against device.h, blocks one after another, a fiber a thread. */
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -8,10 +8,43 @@ import { emitKernel, type KernelSource } from '../../../../src/codegen/simt/kern
 import type { Kernel } from '../../../../src/kernel/ir.ts'
 import { cudaSimt, type SimtMachine } from '../../../../src/target/simt.ts'
 import type { HostArray } from '../../../../src/types/host.ts'
+import { isRunsFolder } from '../../../temporary.ts'
 
 export type Buffers = Record<string, HostArray>
 
-export const header = fileURLToPath(new URL('./device.h', import.meta.url))
+const header = fileURLToPath(new URL('./device.h', import.meta.url))
+const flags = ['-std=c++14', '-Og', '-w', '-ffp-contract=off']
+
+const gcc = (args: readonly string[]): Buffer =>
+  execFileSync('g++', [...flags, ...args], { stdio: ['ignore', 'inherit', 'inherit'] })
+
+/**
+ * The header to include: within a run of the tests a copy in the run's folder, with a precompiled one beside it that g++ takes instead. The first
+ * process that needs it makes both in a folder of its own, and gives that folder its name when they are whole.
+ */
+function included(): string {
+  if (!isRunsFolder(tmpdir())) return header
+  const folder = join(tmpdir(), 'sinter-emulator-header')
+  const file = join(folder, 'device.h')
+  if (existsSync(file)) return file
+  const own = mkdtempSync(`${folder}-`)
+  copyFileSync(header, join(own, 'device.h'))
+  gcc(['-x', 'c++-header', '-o', join(own, 'device.h.gch'), join(own, 'device.h')])
+  try {
+    renameSync(own, folder)
+  } catch (e) {
+    // Another process was first.
+    rmSync(own, { recursive: true, force: true })
+    if (!existsSync(file)) throw e
+  }
+  return file
+}
+
+/** Builds a source that begins with the header into a program. */
+export function build(program: string, source: readonly string[]): void {
+  writeFileSync(`${program}.cpp`, [`#include ${JSON.stringify(included())}`, ...source].join('\n'))
+  gcc(['-o', program, `${program}.cpp`])
+}
 
 let found: boolean | undefined
 
@@ -139,11 +172,7 @@ export class Emulated {
   }
 }
 `
-    const file = join(this.folder, 'kernels.cpp')
-    const buffers = 'static unsigned char* data[1024];'
-    writeFileSync(file, [`#include ${JSON.stringify(header)}`, alone, buffers, ...spaces, main].join('\n'))
-    const args = ['-std=c++14', '-Og', '-w', '-ffp-contract=off', '-o', join(this.folder, 'run'), file]
-    execFileSync('g++', args, { stdio: ['ignore', 'inherit', 'inherit'] })
+    build(join(this.folder, 'run'), [alone, 'static unsigned char* data[1024];', ...spaces, main])
   }
 
   /** Runs kernel number `i` on buffers by parameter name, in place. */

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { emitKernel, type KernelSource } from '../../../../src/codegen/simt/kernel.ts'
 import type { Kernel } from '../../../../src/kernel/ir.ts'
 import { cudaSimt } from '../../../../src/target/simt.ts'
-import { alone, header, namesOf, runnable } from './emulator.ts'
+import { alone, build, namesOf, runnable } from './emulator.ts'
 
 /** A buffer: its size, what stands in it (zeros elsewhere), and where to look afterwards, by byte. */
 export interface SparseBuffer {
@@ -54,11 +54,7 @@ export class SparseEmulated {
   fclose(to);
 }
 `
-    const file = join(this.folder, 'kernels.cpp')
-    const buffers = 'static unsigned char* data[1024];'
-    writeFileSync(file, [`#include ${JSON.stringify(header)}`, alone, buffers, ...spaces, main].join('\n'))
-    const args = ['-std=c++14', '-Og', '-w', '-ffp-contract=off', '-o', join(this.folder, 'run'), file]
-    execFileSync('g++', args, { stdio: ['ignore', 'inherit', 'inherit'] })
+    build(join(this.folder, 'run'), [alone, 'static unsigned char* data[1024];', ...spaces, main])
   }
 
   /** Runs some programs of kernel number `i`; the bytes wanted of each buffer, in order. */
