@@ -32,6 +32,7 @@ import {
   vmap,
   zeros,
 } from '../../src/index.ts'
+import { some } from '../support/nightly.ts'
 import { uniform } from './numbers.ts'
 
 setDevice('wasm', { threads: 1 })
@@ -177,7 +178,7 @@ const scattered: readonly Case[] = [
 test.for(scattered)('a scatter is open: %s', ([, f, dynamic, at]) => {
   for (const mode of ['strict', 'fast'] as const) {
     const [varying, closed] = [jit(f, { dynamic, mode }), jit(f, { mode })]
-    for (const k of [17, 23, 40, 64, 19]) {
+    for (const k of some([17, 23, 40, 64, 19], 2)) {
       const [got, want] = [listOf(varying(...at(k))), listOf(closed(...at(k)))]
       for (const [i, t] of got.entries()) expect(t.dataSync(), `at ${k}`).toEqual(want[i]?.dataSync())
     }
@@ -191,7 +192,7 @@ const listOf = (x: Tensor | readonly Tensor[]): readonly Tensor[] => (Array.isAr
 
 test.for(open)('%s is open', ([, f, dynamic, at]) => {
   const [varying, closed] = [jit(f, { dynamic, mode: 'strict' }), jit(f, { mode: 'strict' })]
-  for (const k of [17, 23, 40, 64, 18]) {
+  for (const k of some([17, 23, 40, 64, 18], 2)) {
     const [got, want] = [listOf(varying(...at(k))), listOf(closed(...at(k)))]
     expect(got.map((t) => t.shape)).toEqual(want.map((t) => t.shape))
     for (const [i, t] of got.entries()) expect(t.dataSync(), `at ${k}`).toEqual(want[i]?.dataSync())
@@ -226,7 +227,7 @@ const strided: readonly Case[] = [
 
 test.for(strided)('%s gives what the static program gives at even and odd lengths', ([, f, dynamic, at]) => {
   const [varying, closed] = [jit(f, { dynamic, mode: 'strict' }), jit(f, { mode: 'strict' })]
-  for (const k of [17, 40, 23, 64, 18, 21, 60, 59]) {
+  for (const k of some([17, 40, 23, 64, 18, 21, 60, 59], 2)) {
     const [got, want] = [listOf(varying(...at(k))), listOf(closed(...at(k)))]
     for (const [i, t] of got.entries()) expect(t.dataSync(), `at ${k}`).toEqual(want[i]?.dataSync())
     expect(varying.explain(...at(k)).closed, `at ${k}`).toBeUndefined()

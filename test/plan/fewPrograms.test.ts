@@ -8,6 +8,7 @@ import { cudaTarget } from '../../src/target/cuda.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import { dtypeBytes } from '../../src/types/dtype.ts'
 import { sizeOf } from '../../src/types/shape.ts'
+import { nightly, some } from '../support/nightly.ts'
 
 /** What a block of threads brings in the time of a launch or two (`Machine.programShare`), with as much again. */
 const mostBytes = 512 << 10
@@ -49,7 +50,9 @@ function decode(x: Tensor, cache: readonly Tensor[], weights: readonly Tensor[])
 describe.each(['bf16', 'f32'] satisfies DType[])('in %s', (dtype) => {
   const of = (...shape: number[]) => spec(shape, dtype)
 
-  it.each([8, 64, 215, 300, 500, 2000, 4095])('a decoding step after %i positions', (past) => {
+  // By day every other length, in turn.
+  const lengths = [8, 64, 215, 300, 500, 2000, 4095].filter((_, i) => nightly || (dtype === 'f32') === (i % 2 === 0))
+  it.each(lengths)('a decoding step after %i positions', (past) => {
     const cache = [of(1, heads, past, head), of(1, heads, past, head)]
     const weights = [of(width, 3 * width), of(width, width), of(width, inner), of(inner, width)]
     expect(overloaded(decode, [of(1, 1, width), cache, weights])).toEqual([])
@@ -65,7 +68,7 @@ describe.each(['bf16', 'f32'] satisfies DType[])('in %s', (dtype) => {
 
   it.each(Object.keys(behind))('%s behind a product of few rows', (name) => {
     const f = behind[name] ?? (() => expect.fail(name))
-    for (const [m = 1, k = 1, n = 1] of shapes)
+    for (const [m = 1, k = 1, n = 1] of some(shapes, 5))
       expect(overloaded(f, [of(m, k), of(k, n)]), `${m} x ${k} x ${n}`).toEqual([])
   })
 })

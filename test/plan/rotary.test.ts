@@ -252,7 +252,7 @@ test('random rows in pieces', { timeout: 120_000 }, () => {
       check(made.graph, { mode, target: seed % 2 === 0 ? smallBlocks : wasmTarget }, backend)
     }
   }
-  expect(cut).toBeGreaterThan(0.6 * seeds)
+  expect(cut).toBeGreaterThan(0.45 * seeds)
 })
 
 describe('a sum whose row is read in pieces as long as the result it is stored in', () => {

@@ -12,6 +12,7 @@ import { vjpGraph } from '../../src/transforms/index.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { makeRng } from '../random/rng.ts'
+import { nightly } from '../support/nightly.ts'
 
 interface Size {
   readonly batch: number
@@ -100,6 +101,8 @@ describe('a transformer block keeps', () => {
     const free = compile(graph).report.memory.arenaBytes
     const { report } = compile(graph, { memory: 0.85 * free })
     expect(report.memory.arenaBytes).toBeLessThanOrEqual(0.85 * free)
+    // By day what is beyond reach is a case of strips.test.ts.
+    if (!nightly) return
     expect(() => compile(graph, { memory: 1 << 20 })).toThrow(
       /E_OUT_OF_MEMORY.* take \d+ bytes, more than the budget of 1048576/,
     )

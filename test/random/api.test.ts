@@ -8,6 +8,7 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { createReferenceDevice } from '../../src/api/device/reference.ts'
 import { setDevice, UserError } from '../../src/index.ts'
 import { compiledBackend, compiledTarget } from '../support/device.ts'
+import { nightly } from '../support/nightly.ts'
 import { openSoftware } from '../webgpu/software.ts'
 import { type ApiProgram, apiProgram, moduleText } from './api/programs.ts'
 import { bounds, checkedDevice, type Held, results, sameBytes, type Way, wrong } from './api/run.ts'
@@ -101,7 +102,7 @@ describe('random programs through the public interface', () => {
     const device = await openSoftware()
     if (typeof device === 'string') return skip(device)
     let ran = 0
-    for (let seed = first; seed < first + Math.min(count, 12); seed++) {
+    for (let seed = first; seed < first + Math.min(count, nightly ? 12 : 6); seed++) {
       setDevice('reference')
       const p = apiProgram(seed, { floats: ['f32'], integers: ['bool', 'i32', 'u32', 'i64', 'u8'], statements: 4 })
       const calls = callsOf(p)

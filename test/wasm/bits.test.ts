@@ -4,12 +4,16 @@
  * bits and the bytes behind the last one included.
  */
 import { describe, test } from 'vitest'
+import { some } from '../support/nightly.ts'
 import { compare } from './compare.ts'
 
 const k = (body: string, params: string, axes: string, grid: string): string =>
   `kernel t {\n${params}\n axes ${axes}\n grid ${grid}\n${body}\n}`
 
-const lengths = Array.from({ length: 70 }, (_, i) => i + 1)
+const lengths = some(
+  Array.from({ length: 70 }, (_, i) => i + 1),
+  3,
+)
 
 describe('a row of bits', () => {
   test.each(lengths)('%i long', (n) => {
@@ -53,7 +57,7 @@ describe('a row of bits', () => {
 })
 
 describe('rows of bits', () => {
-  test.each([1, 2, 3, 5, 7, 8, 11, 13, 16, 17, 24, 29, 31, 37])('%i long', (n) => {
+  test.each(some([1, 2, 3, 5, 8, 7, 11, 13, 16, 17, 31, 24, 37, 29], 2))('%i long', (n) => {
     const rows = 11
     // Blocks of eight rows fill whole bytes; the transposed result is cut where its own bytes end.
     for (const [grid, step] of [
@@ -81,7 +85,7 @@ describe('rows of bits', () => {
     )
   })
 
-  test.each([1, 2, 3, 5, 7, 8, 11, 13, 16, 17, 31, 37])('%i long, read in other orders', (n) => {
+  test.each(some([1, 2, 3, 5, 8, 7, 11, 13, 16, 17, 31, 37], 2))('%i long, read in other orders', (n) => {
     for (const grid of ['r', 'r/3, c/4', 'r/2, c', '1'])
       compare(
         k(

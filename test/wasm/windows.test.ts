@@ -6,6 +6,7 @@ import { afterAll, describe, test } from 'vitest'
 import * as s from '../../src/index.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import { makeRng, type Rng } from '../random/rng.ts'
+import { nightly } from '../support/nightly.ts'
 import { agree, type F } from './agree.ts'
 
 afterAll(() => s.setDevice('reference'))
@@ -56,15 +57,18 @@ function channelsApart(rng: Rng, i: number): void {
   agree(f, [x, w, bias], 1 + (i % 2), what)
 }
 
+/** Of so many at night a part by day. */
+const many = (atNight: number): number => (nightly ? atNight : Math.ceil(0.4 * atNight))
+
 describe('random windows', () => {
   test('of channels apart', () => {
     const rng = makeRng(17)
-    for (let i = 0; i < 150; i++) channelsApart(rng, i)
+    for (let i = 0; i < many(150); i++) channelsApart(rng, i)
   })
 
   test('of several channels, in groups', () => {
     const rng = makeRng(20)
-    for (let i = 0; i < 60; i++) {
+    for (let i = 0; i < many(60); i++) {
       const { there, back } = rng.pick([first, last])
       const dtype = rng.pick(['f32', 'f32', 'f64', 'i32'] as const)
       const groups = rng.pick([1, 1, 2, 5])
@@ -90,7 +94,7 @@ describe('random windows', () => {
 
   test('of one dimension and of three', () => {
     const rng = makeRng(18)
-    for (let i = 0; i < 40; i++) {
+    for (let i = 0; i < many(40); i++) {
       const channels = rng.int(1, 9)
       const n = rng.int(5, 30)
       const how = { stride: rng.pick([1, 2]), padding: rng.int(0, 2), dilation: rng.pick([1, 2]), groups: channels }
@@ -107,7 +111,7 @@ describe('random windows', () => {
 
   test('of means', () => {
     const rng = makeRng(19)
-    for (let i = 0; i < 30; i++) {
+    for (let i = 0; i < many(30); i++) {
       const shape = [2, rng.int(1, 7), rng.int(6, 33), rng.int(6, 33)]
       const kernel = [rng.pick([2, 4]), rng.pick([2, 4])]
       const options = { stride: rng.pick([1, 2]), padding: rng.int(0, 1), countIncludePad: true }

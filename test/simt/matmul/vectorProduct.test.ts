@@ -8,6 +8,7 @@ import { interpretKernel } from '../../../src/kernel/interpret.ts'
 import type { Kernel, NumericsMode } from '../../../src/kernel/ir.ts'
 import { parseKernel } from '../../../src/kernel/parse.ts'
 import { webgpuSimt } from '../../../src/target/simt.ts'
+import { atNight, some } from '../../support/nightly.ts'
 import { type Adapter, type Buffers, openDevice, runWgsl } from '../dialects/wgsl.ts'
 
 type Half = 'bf16' | 'f16' | 'f32'
@@ -127,7 +128,8 @@ describe.each(cases)('$name', (c) => {
     expect(source.match(/workgroupBarrier/g)).toHaveLength(2)
   })
 
-  test('gives what the interpreter gives', { timeout: 60_000 }, async ({ skip }) => {
+  const byDay = some(cases, 3).includes(c) ? test : atNight
+  byDay('gives what the interpreter gives', { timeout: 60_000 }, async ({ skip }) => {
     skip(typeof machine === 'string', String(machine))
     const kernel = kernelOf(c)
     const [want, got] = [buffersOf(c), buffersOf(c)]

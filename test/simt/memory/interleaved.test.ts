@@ -120,7 +120,7 @@ describe('WGSL', () => {
   test('agrees with the reference', { timeout: 240_000 }, async ({ skip }) => {
     skip(typeof machine === 'string', String(machine))
     if (typeof machine === 'string') return
-    for (const { name, graph, inputs, want } of some(all, 2)) {
+    for (const { name, graph, inputs, want } of some(all, 4)) {
       const { program } = compileGraph(graph, {
         mode: 'fast',
         target: webgpuTarget({ storageBuffers: 12 }),

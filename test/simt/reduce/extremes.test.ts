@@ -164,7 +164,7 @@ const fromHalves = (h: Uint16Array): Float32Array => Float32Array.from(h, (u) =>
 const sizes = [2048, 1000, 1001, 7, 9001, 32768 + 24, 32768 + 8192 + 5]
 
 describe.each([false, true])('WGSL, subgroups: %s', (subgroups) => {
-  /** Every other case by day, those of a device without subgroups after those of one with them. */
+  /** By day every other case, and with subgroups those between. */
   const own = <T>(list: readonly T[]): T[] => list.filter((_, i) => nightly || i % 2 === Number(subgroups))
 
   test.for(own(sizes))('rows of %i', async (n, { skip }) => {
