@@ -13,7 +13,7 @@ import type { HostArray } from '../../src/types/host.ts'
 import { at, check, inputsOf, trace } from '../compile/support.ts'
 import { hasCompiler } from '../simt/dialects/emulator/emulator.ts'
 import { expectEmulated } from '../simt/matmul/emulated.ts'
-import { turn } from '../support/nightly.ts'
+import { nightly, turn } from '../support/nightly.ts'
 
 const hopper = cudaTargetOf({ capability: 90, multiprocessors: 132, sharedBytes: 232448, hasLibrary: false })
 const padding: Machine = { ...wasmTarget, rowAlignment: { bytes: 16, least: 0, room: 7, widest: 8 } }
@@ -105,7 +105,8 @@ describe('products of padded rows', () => {
         s.kind === 'kernel' ? [emitKernel(s.kernel, hopper.simt).source] : [],
       )
       expect(sources.some((s) => s.includes('copy_async_cut('))).toBe(hasCuts)
-      await expectEmulated(graph, program, small(graph))
+      // The emulator takes the larger ones long.
+      if (nightly || at(graph.params, 0).shape[0] === 75) await expectEmulated(graph, program, small(graph))
     }
   })
 })
