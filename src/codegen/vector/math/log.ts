@@ -12,7 +12,7 @@ import type { Ex, Vector } from './vector.ts'
 const rootHalf = 0x3f3504f3
 
 /** The logarithm of a positive finite number stands for that of any: infinity and NaN give themselves, zero -infinity, negatives NaN. */
-function atEdges(v: Vector, x: Ex, y: Ex): Ex {
+export function atEdges(v: Vector, x: Ex, y: Ex): Ex {
   const finite = v.select(v.lt(x, v.c(Number.POSITIVE_INFINITY)), y, x)
   return v.or(v.select(v.eq(x, v.c(0)), v.c(Number.NEGATIVE_INFINITY), finite), v.lt(x, v.c(0)))
 }
@@ -40,7 +40,8 @@ const exponentBias = 1100
 /** As bits, an f64 that holds the integer in its low bits: 2^52 and that integer. */
 const integerPattern = 0x4330000000000000n
 
-function logOfDoubles(v: Vector, x: Ex): Ex {
+/** A positive finite f64 as 2^e (1 + f). */
+export function reduceDouble(v: Vector, x: Ex): { readonly e: Ex; readonly f: Ex } {
   // Subnormals are scaled by 2^54.
   const tiny = v.let(v.lt(x, v.c(2 ** -1022)))
   const scaled = v.let(v.select(tiny, v.mul(x, v.c(2 ** 54)), x))
@@ -49,12 +50,16 @@ function logOfDoubles(v: Vector, x: Ex): Ex {
   const exponent = v.sub(v.or(field, v.i(integerPattern)), v.c(2 ** 52 + exponentBias))
   const e = v.let(v.sub(exponent, v.and(v.c(54), tiny)))
   const m = v.iadd(v.and(offset, v.i(fraction)), v.i(rootHalfOfDoubles))
-  const f = v.let(v.sub(m, v.c(1)))
+  return { e, f: v.let(v.sub(m, v.c(1))) }
+}
+
+function logOfDoubles(v: Vector, x: Ex): Ex {
+  const { e, f } = reduceDouble(v, x)
   const s = v.let(v.div(f, v.add(f, v.c(2))))
   const z = v.let(v.mul(s, s))
   // log(1 + f) = f - (h - s (h + R)) with h = f^2 / 2 and R what the logarithm has beyond 2 s, over s.
   const h = v.let(v.mul(v.mul(f, v.c(0.5)), f))
-  const low = v.fma(s, v.fma(z, v.poly(z, wide.logTerms), h), v.mul(e, v.c(wide.ln2.low)))
+  const low = v.fma(s, v.fma(z, v.poly(z, [...wide.logTerms, 2 / 3]), h), v.mul(e, v.c(wide.ln2.low)))
   return atEdges(v, x, v.fma(e, v.c(wide.ln2.high), v.sub(f, v.sub(h, low))))
 }
 

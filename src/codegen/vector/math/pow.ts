@@ -1,10 +1,14 @@
 /**
  * pow and rem on f32x4 through f64x2, two lanes at a time: the extra precision makes log2, the product and 2^t plain
- * polynomials. Coefficients: minimax fits by the Remez exchange. Edge cases: C99 (docs/numerics.md, "Floats").
+ * polynomials. Coefficients: minimax fits by the Remez exchange. pow on f64x2 keeps the logarithm in two doubles. Edge cases: C99
+ * (docs/numerics.md, "Floats").
  */
+import * as wide from '../../../scalar/polynomials64.ts'
 import * as X from '../ir/expr.ts'
 import type { BinaryOp } from '../ir/ir.ts'
 import * as T from '../ir/types.ts'
+import { exp } from './exp.ts'
+import { atEdges, reduceDouble } from './log.ts'
 import type { Ex, Exact, Vector } from './vector.ts'
 
 /** log2(m) / s in s^2, where s = (m - 1) / (m + 1) and m in [sqrt(1/2), sqrt(2)): error 4e-12. Highest power first. */
@@ -22,8 +26,6 @@ const mantissa = 0xfffffffffffffn
 const exponentBias = 1100n
 /** As bits, an f64 that holds the integer in its low bits: value 2^52 + integer. */
 const integerPattern = 0x4330000000000000n
-
-const signBit = -0x80000000
 
 /** Operations on f64x2 expressions. */
 const double = (v: Vector) => {
@@ -91,18 +93,76 @@ function exp2(v: Vector, t: Ex): Ex {
   return d.iadd(d.poly(f, exp2Terms), d.shl(shifted, 52))
 }
 
-export function pow(v: Vector, x: Ex, y: Ex): Ex {
+/** |x|^y of f32. */
+function powerOfSingles(v: Vector, a: Ex, y: Ex): Ex {
   const d = double(v)
-  const a = v.let(v.abs(x))
   const power = (half: 0 | 1): Ex => {
     const t = v.let(d.mul(v.let(log2(v, v.let(promote(a, half)))), promote(y, half)))
     return v.let(v.select(d.eq(t, t), exp2(v, t), t))
   }
-  const magnitude = v.let(demote(power(0), power(1)))
+  return demote(power(0), power(1))
+}
+
+/** The 26 first bits of f64: products of two such are exact. */
+const cut = (v: Vector, x: Ex): Ex => v.let(v.and(x, v.i(-(2n ** 27n))))
+
+/** a b - p, where p is that product rounded (T. J. Dekker, 1971). */
+function lostBy(v: Vector, a: Ex, b: Ex, p: Ex): Ex {
+  if (v.fused) return v.fma(a, b, v.neg(p))
+  const [ah, bh] = [cut(v, a), cut(v, b)]
+  const [al, bl] = [v.let(v.sub(a, ah)), v.let(v.sub(b, bh))]
+  const sum = v.add(v.add(v.sub(v.mul(ah, bh), p), v.mul(ah, bl)), v.mul(al, bh))
+  return v.add(sum, v.mul(al, bl))
+}
+
+/** e^t from here on is infinite, or less than the least number. */
+const mostExponent = 1000
+
+/** 2/3 in two parts. */
+const twoThirds = { high: 2 / 3, low: 3.700743415417188e-17 }
+
+/**
+ * |x|^y of f64: log |x| = e ln 2 + 2 s + 2/3 s^3 + s^5 R, s = f / (2 + f), with what s, its cube, the sum and the product with y lack: of the
+ * logarithm's bits up to ten are its exponent's in the power, so 2^-62 of it may be lost.
+ */
+function powerOfDoubles(v: Vector, a: Ex, y: Ex): Ex {
+  const { e, f } = reduceDouble(v, a)
+  const d = v.let(v.add(f, v.c(2)))
+  const dLow = v.sub(f, v.sub(d, v.c(2)))
+  const s = v.let(v.div(f, d))
+  const sd = v.let(v.mul(s, d))
+  const sLow = v.let(v.div(v.sub(v.sub(v.sub(f, sd), lostBy(v, s, d, sd)), v.mul(s, dLow)), d))
+  const z = v.let(v.mul(s, s))
+  const zLow = v.fma(v.add(s, s), sLow, lostBy(v, s, s, z))
+  const third = v.c(twoThirds.high)
+  const q = v.let(v.mul(z, third))
+  const qLow = v.fma(z, v.c(twoThirds.low), v.fma(zLow, third, lostBy(v, z, third, q)))
+  const cube = v.let(v.mul(s, q))
+  const more = v.mul(v.mul(s, z), v.mul(z, v.poly(z, wide.logTerms)))
+  const rest = v.add(v.fma(s, qLow, v.fma(sLow, q, lostBy(v, s, q, cube))), v.add(more, v.add(sLow, sLow)))
+  const twice = v.let(v.add(s, s))
+  const l = v.let(v.add(twice, cube))
+  const lLow = v.add(v.sub(cube, v.sub(l, twice)), rest)
+  const whole = v.let(v.mul(e, v.c(wide.ln2.high)))
+  const sum = v.let(v.add(whole, l))
+  const lost = v.let(v.add(v.sub(l, v.sub(sum, whole)), v.fma(e, v.c(wide.ln2.low), lLow)))
+  const high = v.let(v.add(sum, lost))
+  const low = v.sub(lost, v.sub(high, sum))
+  const log = v.let(atEdges(v, a, high))
+  const t = v.let(v.mul(log, y))
+  const tLow = v.fma(y, low, lostBy(v, log, y, t))
+  const near = v.let(v.and(tLow, v.lt(v.abs(t), v.c(mostExponent))))
+  const power = v.let(exp(v, t))
+  return v.select(v.lt(power, v.c(Number.POSITIVE_INFINITY)), v.fma(power, near, power), power)
+}
+
+export function pow(v: Vector, x: Ex, y: Ex): Ex {
+  const a = v.let(v.abs(x))
+  const magnitude = v.let(v.wide ? powerOfDoubles(v, a, y) : powerOfSingles(v, a, y))
   const whole = v.let(v.eq(y, v.trunc(y)))
   const half = v.let(v.mul(y, v.c(0.5)))
   const isOdd = v.and(whole, v.ne(half, v.trunc(half)))
-  const signed = v.or(magnitude, v.and(v.signOf(x), v.and(isOdd, v.i(signBit))))
+  const signed = v.or(magnitude, v.and(v.signOf(x), isOdd))
   const negative = v.and(v.lt(x, v.c(0)), v.gt(x, v.c(Number.NEGATIVE_INFINITY)))
   const undefinedPower = v.andnot(negative, whole)
   const infinite = v.and(v.eq(a, v.c(1)), v.eq(v.abs(y), v.c(Number.POSITIVE_INFINITY)))

@@ -70,7 +70,7 @@ const formulas: Partial<Record<UnaryName | BinaryName, VectorFunction>> = {
 }
 
 /** Those of f32 alone. */
-const single: ReadonlySet<string> = new Set(['sin', 'cos', 'tan', 'atan', 'asin', 'acos', 'atan2', 'pow', 'rem'])
+const single: ReadonlySet<string> = new Set(['sin', 'cos', 'tan', 'atan', 'asin', 'acos', 'atan2', 'rem'])
 
 function formulaOf(op: UnaryName | BinaryName, isWide: boolean): VectorFunction | undefined {
   const approximation = approximationOf(op)
