@@ -85,7 +85,7 @@ const erfcBelow: Coefficients = {
   ],
 }
 /** The same for f64, by which erf is what it lacks beyond 1. */
-export const erfcTerms = { above: erfcAbove.wide, below: erfcBelow.wide } as const
+export const tailTerms = { above: erfcAbove.wide, below: erfcBelow.wide } as const
 /** erfinv(x) / x of w = -log(1 - x^2) on [0, 5]: over each other. */
 const erfinvAbove: Coefficients = {
   narrow: [0.0003860464002816373, 0.006271721636449134, 0.05540338834652892, 0.30908110959451635, 0.8862269280822831],

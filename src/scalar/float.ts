@@ -2,7 +2,7 @@
  * Float arithmetic of the oracle: every elementwise operation in double precision, to about one ulp of a double, with elementary functions of
  * our own, which give the same bits on every engine, or with those of the engine, which take a fifth of the time.
  */
-import { type Approximated, approximated, approximations, erfcTerms } from './approximations.ts'
+import { type Approximated, approximated, approximations, tailTerms } from './approximations.ts'
 import * as exponential from './exponential.ts'
 import type { Algebra } from './formula.ts'
 import { type BinaryName, scalarInfo } from './ops.ts'
@@ -76,7 +76,7 @@ function operationsOf(elementary: Elementary) {
     if (a < 1) return erfSeries(x)
     if (a > 6) return Math.sign(x)
     const t = 1 / (1 + a / 2)
-    const r = 1 - (exp(-a * a) * t * horner(erfcTerms.above, t)) / horner(erfcTerms.below, t)
+    const r = 1 - (exp(-a * a) * t * horner(tailTerms.above, t)) / horner(tailTerms.below, t)
     return x < 0 ? -r : r
   }
 

@@ -15,6 +15,7 @@ import { cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { webgpuTarget } from '../../src/target/webgpu.ts'
+import { turn } from '../support/nightly.ts'
 
 const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i)
 const targets: readonly Machine[] = [wasmTarget, cudaTarget, webgpuTarget()]
@@ -43,8 +44,8 @@ describe('views of views', () => {
         x,
       ),
   }
-  for (const [name, program] of Object.entries(programs))
-    test.each(targets.map((t) => [t.name, t] as const))(`${name}, %s`, (_, target) => {
+  for (const [i, [name, program]] of Object.entries(programs).entries())
+    test.each(turn(targets, i).map((t) => [t.name, t] as const))(`${name}, %s`, (_, target) => {
       const { plan } = compiled(target, [[4, 4]], (p) => p.map(program))
       expect(plan.groups.length).toBeLessThan(100)
     })
@@ -66,7 +67,7 @@ describe('views of views', () => {
 
 describe('single values that depend on each other, each used by a vector', () => {
   const next = (q: Node): Node => c.add(c.unary('sin', q), 0.5)
-  test.each(targets.map((t) => [t.name, t] as const))('2,000 factors of one vector, %s', (_, target) => {
+  test.each(turn(targets, 0).map((t) => [t.name, t] as const))('2,000 factors of one vector, %s', (_, target) => {
     const { plan } = compiled(target, [[64], []], ([x, s]) => {
       if (x === undefined || s === undefined) return []
       let [y, q] = [x, s]
@@ -79,7 +80,7 @@ describe('single values that depend on each other, each used by a vector', () =>
     // Regions of one form are built once: as many statements as half of the factors need (106,260 where a lone program is slow).
     expect(plan.work.statements).toBeLessThan(150_000)
   })
-  test.each(targets.map((t) => [t.name, t] as const))('factors of a result each, %s', (_, target) => {
+  test.each(turn(targets, 1).map((t) => [t.name, t] as const))('factors of a result each, %s', (_, target) => {
     const statements = (n: number): number =>
       compiled(target, [[64], []], ([x, s]) => {
         if (x === undefined || s === undefined) return []

@@ -1,5 +1,5 @@
-/** erf on vectors: for f32 x P(x^2) / Q(x^2) up to where it rounds to one; for f64 a polynomial up to one and what erfc lacks beyond. */
-import { erfcTerms } from '../../../scalar/approximations.ts'
+/** erf on vectors: for f32 x P(x^2) / Q(x^2) up to where it rounds to one; for f64 a polynomial up to one, and beyond one less a small number. */
+import { tailTerms } from '../../../scalar/approximations.ts'
 import { erfTerms } from '../../../scalar/polynomials.ts'
 import * as wide from '../../../scalar/polynomials64.ts'
 import { exp } from './exp.ts'
@@ -18,8 +18,8 @@ function erfOfDoubles(v: Vector, x: Ex): Ex {
   const z = v.let(v.mul(a, a))
   const near = v.let(v.mul(a, v.poly(z, wide.erfTerms)))
   const t = v.let(v.div(v.c(1), v.fma(a, v.c(0.5), v.c(1))))
-  const erfc = v.div(v.mul(t, v.poly(t, erfcTerms.above)), v.poly(t, erfcTerms.below))
-  const far = v.sub(v.c(1), v.mul(exp(v, v.let(v.neg(z))), erfc))
+  const tail = v.div(v.mul(t, v.poly(t, tailTerms.above)), v.poly(t, tailTerms.below))
+  const far = v.sub(v.c(1), v.mul(exp(v, v.let(v.neg(z))), tail))
   return v.or(v.select(v.lt(a, v.c(1)), near, far), v.signOf(x))
 }
 

@@ -42,7 +42,7 @@ const formatOf = (v: Vector): Format => (v.wide ? doubles : singles)
 
 const log2e = Math.LOG2E
 
-/** Adding it leaves round(x) in the low bits of the pattern, and the rest is a multiple of 2^9: see `anchor`. */
+/** Adding it leaves round(x) in the low bits of the pattern; what is added to it besides, there too. */
 const anchorOf = (k: Format): number => 1.5 * 2 ** k.at
 
 /** x - n ln 2. */

@@ -7,7 +7,6 @@ import * as wide from '../../../scalar/polynomials64.ts'
 import * as X from '../ir/expr.ts'
 import type { BinaryOp } from '../ir/ir.ts'
 import * as T from '../ir/types.ts'
-import { exp } from './exp.ts'
 import { atEdges, reduceDouble } from './log.ts'
 import type { Ex, Exact, Vector } from './vector.ts'
 
@@ -118,6 +117,9 @@ function lostBy(v: Vector, a: Ex, b: Ex, p: Ex): Ex {
 /** e^t from here on is infinite, or less than the least number. */
 const mostExponent = 1000
 
+/** Adding it leaves the exponent bits of 2^n in the low bits of the pattern. */
+const powerAnchor = 1.5 * 2 ** 52 + 1023
+
 /** 2/3 in two parts. */
 const twoThirds = { high: 2 / 3, low: 3.700743415417188e-17 }
 
@@ -151,9 +153,25 @@ function powerOfDoubles(v: Vector, a: Ex, y: Ex): Ex {
   const log = v.let(atEdges(v, a, high))
   const t = v.let(v.mul(log, y))
   const tLow = v.fma(y, low, lostBy(v, log, y, t))
-  const near = v.let(v.and(tLow, v.lt(v.abs(t), v.c(mostExponent))))
-  const power = v.let(exp(v, t))
-  return v.select(v.lt(power, v.c(Number.POSITIVE_INFINITY)), v.fma(power, near, power), power)
+  return expOfSum(v, t, v.let(v.and(tLow, v.lt(v.abs(t), v.c(mostExponent)))))
+}
+
+/** e^(t + low) of f64, where `low` is less than the last place of t: rounded about once. */
+function expOfSum(v: Vector, t: Ex, low: Ex): Ex {
+  const a = v.let(v.atLeast(v.atMost(t, v.c(mostExponent)), v.c(-mostExponent)))
+  const n = v.let(v.float('nearest', v.mul(a, v.c(Math.LOG2E))))
+  // r + rLow = t + low - n ln 2, and e^r = 1 + r + r^2 p.
+  const first = v.let(v.fnma(n, v.c(wide.ln2.high), a))
+  const second = v.let(v.fnma(n, v.c(wide.ln2.low), low))
+  const r = v.let(v.add(first, second))
+  const rLow = v.add(v.sub(first, r), second)
+  const unit = v.let(v.add(v.c(1), r))
+  const unitLow = v.add(v.sub(v.c(1), unit), r)
+  const more = v.fma(v.mul(r, r), v.poly(r, wide.expm1Terms), v.fma(rLow, unit, unitLow))
+  // In two halves: the power itself may be beyond the greatest or below the least normal number.
+  const half = v.let(v.float('nearest', v.mul(n, v.c(0.5))))
+  const power = (m: Ex): Ex => v.shl(v.add(m, v.c(powerAnchor)), 52)
+  return v.mul(v.mul(v.add(unit, more), power(half)), power(v.sub(n, half)))
 }
 
 export function pow(v: Vector, x: Ex, y: Ex): Ex {
