@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import * as s from '../../src/index.ts'
 import { chooseDevice } from '../support/device.ts'
+import { nightly } from '../support/nightly.ts'
 
 const t = s.tensor
 const n = 20_000
@@ -40,7 +41,7 @@ function expectShares(draws: readonly number[], p: readonly number[]): void {
   })
 }
 
-describe.each(['reference', 'wasm'] as const)('on %s', (device) => {
+describe.each(nightly ? (['reference', 'wasm'] as const) : (['wasm'] as const))('on %s', (device) => {
   beforeAll(() => chooseDevice(device, { threads: 1 }))
   afterAll(() => s.setDevice('reference'))
   const key = s.random.key

@@ -20,7 +20,7 @@ import { openSoftware } from '../webgpu/software.ts'
 
 setFlagsFromString('--expose-gc')
 /** Functions that are made and dropped. */
-const functions = seedsOf('SINTER_FUNCTIONS', 60, 200)
+const functions = seedsOf('SINTER_FUNCTIONS', 40, 200)
 
 const gc = runInNewContext('gc') as () => void
 

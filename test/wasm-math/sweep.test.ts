@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { boundOf, ulpOf, withinBound } from '../../src/scalar/bounds.ts'
 import { floatUnary } from '../../src/scalar/float.ts'
 import type { UnaryName } from '../../src/scalar/ops.ts'
+import { nightly } from '../support/nightly.ts'
 import { runOp } from './harness.ts'
 
 const functions = Object.keys(floatUnary).filter((n): n is keyof typeof floatUnary => boundOf(n as UnaryName).ulp > 0)
@@ -15,7 +16,7 @@ function patterns(stride: number): Float32Array {
   return new Float32Array(bits.buffer)
 }
 
-const dense = Number(process.env.SWEEP_STRIDE ?? 16411)
+const dense = Number(process.env.SWEEP_STRIDE ?? (nightly ? 16411 : 40009))
 const x = patterns(dense)
 
 describe('sweep', () => {

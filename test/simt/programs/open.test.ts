@@ -48,7 +48,7 @@ async function check(made: OpenCase, mode: 'fast' | 'strict', extents: readonly 
   }
 }
 
-for (const [i, { name, ...made }] of openCases.entries())
+for (const [i, { name, ...made }] of some(openCases, 2).entries())
   for (const mode of turn(['fast', 'strict'] as const, i))
     test(`${name}, ${mode}`, async ({ skip }) => {
       skip(!hasCompiler(), 'no C++ compiler')
