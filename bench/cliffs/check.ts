@@ -1,6 +1,6 @@
 /** Whether results of one program computed in two ways agree. */
-import { bf16Values, f16Values } from '../../src/scalar/half.ts'
-import { type DType, isFloat } from '../../src/types/dtype.ts'
+import { decodeHalves } from '../../src/scalar/arrays.ts'
+import { type DType, isFloat, isHalf } from '../../src/types/dtype.ts'
 import type { HostArray } from '../../src/types/host.ts'
 
 /** How far elements may be apart, of their own magnitude and of the root of the mean square. */
@@ -10,10 +10,7 @@ const tolerance = (dtype: DType): number => (dtype === 'bf16' ? 0.06 : dtype ===
 const leastStep = (dtype: DType): number => (dtype === 'f16' ? 4 * 2 ** -24 : 0)
 
 function numbersOf(data: HostArray, dtype: DType): ArrayLike<number> {
-  if (dtype === 'f16' || dtype === 'bf16') {
-    const table = dtype === 'f16' ? f16Values() : bf16Values()
-    return Float32Array.from(data as Uint16Array, (bits) => table[bits] ?? 0)
-  }
+  if (isHalf(dtype)) return decodeHalves(data as Uint16Array, dtype)
   return dtype === 'i64' || dtype === 'u64' ? Float64Array.from(data as BigInt64Array, Number) : (data as Float32Array)
 }
 

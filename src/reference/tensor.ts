@@ -1,11 +1,10 @@
 /** Values of the reference backend: row-major, floats and narrow integers as doubles, 64-bit integers as bigints. */
 import { UserError } from '../diagnostics/errors.ts'
 import { showSize } from '../graph/tooLarge.ts'
-import { encodeHalves } from '../scalar/arrays.ts'
+import { decodeHalves, encodeHalves } from '../scalar/arrays.ts'
 import { roundFloat } from '../scalar/cast.ts'
-import { bf16Values, f16Values } from '../scalar/half.ts'
 import type { Scalar } from '../scalar/ops.ts'
-import { type DType, isFloat, isWide } from '../types/dtype.ts'
+import { type DType, isFloat, isHalf, isWide } from '../types/dtype.ts'
 import { type HostArray, hostArray } from '../types/host.ts'
 import { type Shape, showShape, sizeOf } from '../types/shape.ts'
 
@@ -102,10 +101,9 @@ export function fromHost(host: HostArray, dtype: DType, shape: Shape): RefTensor
       `a ${host.constructor.name} of ${host.length} elements for ${dtype}${showShape(shape)}`,
     )
   if (host instanceof BigInt64Array || host instanceof BigUint64Array) return { dtype, shape, data: host.slice() }
+  if (isHalf(dtype)) return { dtype, shape, data: new Float64Array(decodeHalves(host as Uint16Array, dtype)) }
   const data = new Float64Array(n)
-  const table = dtype === 'f16' ? f16Values() : dtype === 'bf16' ? bf16Values() : undefined
-  if (table !== undefined) for (let i = 0; i < n; i++) data[i] = table[host[i] ?? 0] ?? 0
-  else if (dtype === 'bool') for (let i = 0; i < n; i++) data[i] = host[i] === 0 ? 0 : 1
+  if (dtype === 'bool') for (let i = 0; i < n; i++) data[i] = host[i] === 0 ? 0 : 1
   else data.set(host)
   return { dtype, shape, data }
 }
@@ -114,7 +112,7 @@ export function fromHost(host: HostArray, dtype: DType, shape: Shape): RefTensor
 export function toHostArray(t: RefTensor): HostArray {
   if (!isNarrow(t.data)) return t.data.slice()
   // Halves are rounded to f32 before, as arithmetic on them is.
-  if (t.dtype === 'f16' || t.dtype === 'bf16') return encodeHalves(new Float64Array(new Float32Array(t.data)), t.dtype)
+  if (isHalf(t.dtype)) return encodeHalves(new Float64Array(new Float32Array(t.data)), t.dtype)
   const out = hostArray(t.dtype, t.data.length)
   if (out instanceof BigInt64Array || out instanceof BigUint64Array)
     throw new UserError('E_DTYPE', `doubles stand for ${t.dtype}`)

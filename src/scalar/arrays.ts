@@ -1,5 +1,5 @@
 /** Conversions of whole host arrays: what `cast.ts` and `host.ts` do to one element, in loops over one type of array each. */
-import { type DType, isWide } from '../types/dtype.ts'
+import { type DType, isHalf, isWide } from '../types/dtype.ts'
 import { type HostArray, hostArray } from '../types/host.ts'
 import { castScalar } from './cast.ts'
 import { f16Values, numberToBf16, numberToF16 } from './half.ts'
@@ -7,8 +7,6 @@ import { readElement, writeElement } from './host.ts'
 import { extreme, type Scalar } from './ops.ts'
 
 type Half = 'f16' | 'bf16'
-
-const isHalf = (dtype: DType): dtype is Half => dtype === 'f16' || dtype === 'bf16'
 
 /** The numbers that bits of halves stand for. */
 export function decodeHalves(bits: Uint16Array, dtype: Half): Float32Array {

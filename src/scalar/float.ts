@@ -7,6 +7,7 @@ import * as exponential from './exponential.ts'
 import type { Algebra } from './formula.ts'
 import { type BinaryName, scalarInfo } from './ops.ts'
 import * as trigonometric from './trigonometric.ts'
+import { series } from './twofold.ts'
 
 /** The same bits on every engine. */
 const ownFunctions = { ...exponential, ...trigonometric }
@@ -44,8 +45,6 @@ export function roundHalfEven(x: number): number {
   return x < 0 || Object.is(x, -0) ? -r : r
 }
 
-const horner = (terms: readonly number[], x: number): number => terms.reduce((sum, c) => sum * x + c, 0)
-
 const twoOverSqrtPi = 2 / Math.sqrt(Math.PI)
 
 type ApproximatedBinary = Extract<Approximated, BinaryName>
@@ -76,7 +75,7 @@ function operationsOf(elementary: Elementary) {
     if (a < 1) return erfSeries(x)
     if (a > 6) return Math.sign(x)
     const t = 1 / (1 + a / 2)
-    const r = 1 - (exp(-a * a) * t * horner(tailTerms.above, t)) / horner(tailTerms.below, t)
+    const r = 1 - (exp(-a * a) * t * series(t, tailTerms.above)) / series(t, tailTerms.below)
     return x < 0 ? -r : r
   }
 

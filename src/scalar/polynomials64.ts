@@ -19,6 +19,15 @@ export const expm1Terms = [
   0.00019841269885938984, 0.0013888888888962327, 0.0083333333333217, 0.04166666666666651, 0.16666666666666677, 0.5,
 ] as const
 
+/** Where e^x - 1 is computed: below, it rounds to -1, above, it is infinite. */
+export const expm1Range = { from: -38, to: 709.8 } as const
+
+/** |x| from which e^|x| / 2 is infinite. */
+export const halfExpEnd = 710.6
+
+/** |x| from which tanh rounds to one. */
+export const tanhEnd = 20
+
 /** (sinh x - x) / x^3 in x^2 on [0, 1]: error 9.5e-20 of sinh. */
 export const sinhTerms = [
   7.759225588304323e-13, 1.6057243491548175e-10, 2.5052123353209024e-8, 2.7557319155663516e-6, 0.00019841269841436461,

@@ -3,7 +3,7 @@ import { UserError } from '../../diagnostics/errors.ts'
 import { decodeHalves } from '../../scalar/arrays.ts'
 import { readElement } from '../../scalar/host.ts'
 import type { Scalar } from '../../scalar/ops.ts'
-import type { DType } from '../../types/dtype.ts'
+import { type DType, isHalf } from '../../types/dtype.ts'
 import type { HostArray } from '../../types/host.ts'
 import { showShape, sizeOf } from '../../types/shape.ts'
 import { located, placed } from '../calls/place.ts'
@@ -12,7 +12,7 @@ import { formatElements, type NestedList, nestedList } from './print.ts'
 
 /** Half precision as the numbers it stands for; everything else as it is. */
 const decoded = (data: HostArray, dtype: DType): HostArray =>
-  dtype === 'f16' || dtype === 'bf16' ? decodeHalves(data as Uint16Array, dtype) : data
+  isHalf(dtype) ? decodeHalves(data as Uint16Array, dtype) : data
 
 /** A tensor without operations: its size and its elements; `Tensor` adds the operations. */
 export abstract class TensorElements extends TensorCore {

@@ -40,17 +40,20 @@ const exponentBias = 1100
 /** As bits, an f64 that holds the integer in its low bits: 2^52 and that integer. */
 const integerPattern = 0x4330000000000000n
 
+/** A positive normal f64 as 2^e m with m in [sqrt(1/2), sqrt(2)). */
+export function splitDouble(v: Vector, x: Ex): { readonly e: Ex; readonly m: Ex } {
+  const offset = v.let(v.isub(x, v.i(rootHalfOfDoubles)))
+  const field = v.shrU(v.iadd(offset, v.i(BigInt(exponentBias) << 52n)), 52)
+  const e = v.sub(v.or(field, v.i(integerPattern)), v.c(2 ** 52 + exponentBias))
+  return { e, m: v.iadd(v.and(offset, v.i(fraction)), v.i(rootHalfOfDoubles)) }
+}
+
 /** A positive finite f64 as 2^e (1 + f). */
 export function reduceDouble(v: Vector, x: Ex): { readonly e: Ex; readonly f: Ex } {
   // Subnormals are scaled by 2^54.
   const tiny = v.let(v.lt(x, v.c(2 ** -1022)))
-  const scaled = v.let(v.select(tiny, v.mul(x, v.c(2 ** 54)), x))
-  const offset = v.let(v.isub(scaled, v.i(rootHalfOfDoubles)))
-  const field = v.shrU(v.iadd(offset, v.i(BigInt(exponentBias) << 52n)), 52)
-  const exponent = v.sub(v.or(field, v.i(integerPattern)), v.c(2 ** 52 + exponentBias))
-  const e = v.let(v.sub(exponent, v.and(v.c(54), tiny)))
-  const m = v.iadd(v.and(offset, v.i(fraction)), v.i(rootHalfOfDoubles))
-  return { e, f: v.let(v.sub(m, v.c(1))) }
+  const { e, m } = splitDouble(v, v.let(v.select(tiny, v.mul(x, v.c(2 ** 54)), x)))
+  return { e: v.let(v.sub(e, v.and(v.c(54), tiny))), f: v.let(v.sub(m, v.c(1))) }
 }
 
 function logOfDoubles(v: Vector, x: Ex): Ex {

@@ -5,9 +5,8 @@
  */
 import * as wide from '../../../scalar/polynomials64.ts'
 import * as X from '../ir/expr.ts'
-import type { BinaryOp } from '../ir/ir.ts'
 import * as T from '../ir/types.ts'
-import { atEdges, reduceDouble } from './log.ts'
+import { atEdges, reduceDouble, splitDouble } from './log.ts'
 import type { Ex, Exact, Vector } from './vector.ts'
 
 /** log2(m) / s in s^2, where s = (m - 1) / (m + 1) and m in [sqrt(1/2), sqrt(2)): error 4e-12. Highest power first. */
@@ -18,47 +17,6 @@ const exp2Terms = [
   0.6931472062787468, 1,
 ]
 
-/** Bits of sqrt(1/2) as f64. */
-const rootHalf = 0x3fe6a09e667f3bcdn
-const mantissa = 0xfffffffffffffn
-/** Added to the offset bits so that their exponent field is positive. */
-const exponentBias = 1100n
-/** As bits, an f64 that holds the integer in its low bits: value 2^52 + integer. */
-const integerPattern = 0x4330000000000000n
-
-/** Operations on f64x2 expressions. */
-const double = (v: Vector) => {
-  const floats =
-    (op: BinaryOp) =>
-    (a: Ex, b: Ex): Ex =>
-      X.binary(op, a, b, T.f64x2)
-  const integers =
-    (op: BinaryOp) =>
-    (a: Ex, b: Ex): Ex =>
-      X.binary(op, a, b, T.i64x2)
-  const [add, mul] = [floats('add'), floats('mul')]
-  return {
-    add,
-    sub: floats('sub'),
-    mul,
-    div: floats('div'),
-    iadd: integers('add'),
-    isub: integers('sub'),
-    atMost: floats('pmin'),
-    atLeast: floats('pmax'),
-    lt: (a: Ex, b: Ex): Ex => X.compare('lt', a, b, T.f64x2),
-    eq: (a: Ex, b: Ex): Ex => X.compare('eq', a, b, T.f64x2),
-    trunc: (a: Ex): Ex => X.unary('trunc', a, T.f64x2),
-    bits: (n: bigint): Ex => X.constant(T.i64x2, n),
-    shl: (a: Ex, n: number): Ex => X.shift('shl', a, n, T.i64x2),
-    shrU: (a: Ex, n: number): Ex => X.shift('shr_u', a, n, T.i64x2),
-    poly: (x: Ex, terms: readonly number[]): Ex => {
-      const [head = 0, ...rest] = terms
-      return rest.reduce<Ex>((acc, k) => add(mul(acc, x), v.d(k)), v.d(head))
-    },
-  }
-}
-
 /** Lanes 2 half and 2 half + 1 of an f32x4 as f64x2. */
 const promote = (x: Ex, half: 0 | 1): Ex =>
   X.convert(T.f64x2, half === 0 ? X.view(T.f32x4, x) : X.shuffle(T.f32x4, x, x, [2, 3, 2, 3]))
@@ -68,36 +26,31 @@ const demote = (low: Ex, high: Ex): Ex =>
   X.shuffle(T.f32x4, X.convert(T.f32x4, X.view(T.f64x2, low)), X.convert(T.f32x4, X.view(T.f64x2, high)), [0, 1, 4, 5])
 
 /** log2 of a non-negative f64 that came from an f32 (so it is no f64 subnormal). */
-function log2(v: Vector, x: Ex): Ex {
-  const d = double(v)
-  const offset = v.let(d.isub(x, d.bits(rootHalf)))
-  const field = d.shrU(d.iadd(offset, d.bits(exponentBias << 52n)), 52)
-  const e = d.sub(v.or(field, d.bits(integerPattern)), v.d(2 ** 52 + Number(exponentBias)))
-  const m = v.let(d.iadd(v.and(offset, d.bits(mantissa)), d.bits(rootHalf)))
-  const s = v.let(d.div(d.sub(m, v.d(1)), d.add(m, v.d(1))))
-  const z = v.let(d.mul(s, s))
-  const y = v.let(d.add(e, d.mul(s, d.poly(z, log2Terms))))
-  const finite = v.select(d.lt(x, v.d(Number.POSITIVE_INFINITY)), y, x)
-  return v.select(d.eq(x, v.d(0)), v.d(Number.NEGATIVE_INFINITY), finite)
+function log2(d: Vector, x: Ex): Ex {
+  const split = splitDouble(d, x)
+  const m = d.let(split.m)
+  const s = d.let(d.div(d.sub(m, d.c(1)), d.add(m, d.c(1))))
+  const z = d.let(d.mul(s, s))
+  const y = d.let(d.add(split.e, d.mul(s, d.poly(z, log2Terms))))
+  const finite = d.select(d.lt(x, d.c(Number.POSITIVE_INFINITY)), y, x)
+  return d.select(d.eq(x, d.c(0)), d.c(Number.NEGATIVE_INFINITY), finite)
 }
 
 /** 2^t; beyond 200 in magnitude the result is past every f32. */
-function exp2(v: Vector, t: Ex): Ex {
-  const d = double(v)
-  const clamped = d.atLeast(d.atMost(t, v.d(200)), v.d(-200))
-  const a = v.let(clamped)
-  const anchor = v.d(1.5 * 2 ** 52)
-  const shifted = v.let(d.add(a, anchor))
-  const f = v.let(d.sub(a, d.sub(shifted, anchor)))
+function exp2(d: Vector, t: Ex): Ex {
+  const a = d.let(d.atLeast(d.atMost(t, d.c(200)), d.c(-200)))
+  const anchor = d.c(1.5 * 2 ** 52)
+  const shifted = d.let(d.add(a, anchor))
+  const f = d.let(d.sub(a, d.sub(shifted, anchor)))
   return d.iadd(d.poly(f, exp2Terms), d.shl(shifted, 52))
 }
 
 /** |x|^y of f32. */
 function powerOfSingles(v: Vector, a: Ex, y: Ex): Ex {
-  const d = double(v)
+  const d = v.doubles()
   const power = (half: 0 | 1): Ex => {
-    const t = v.let(d.mul(v.let(log2(v, v.let(promote(a, half)))), promote(y, half)))
-    return v.let(v.select(d.eq(t, t), exp2(v, t), t))
+    const t = d.let(d.mul(d.let(log2(d, d.let(promote(a, half)))), promote(y, half)))
+    return d.let(d.select(d.eq(t, t), exp2(d, t), t))
   }
   return demote(power(0), power(1))
 }
@@ -194,14 +147,14 @@ const exactQuotient = 2 ** 28
 
 /** x - trunc(x / y) y, exact; lanes with a larger quotient go one by one. */
 export function rem(v: Vector, x: Ex, y: Ex, exact: Exact): Ex {
-  const d = double(v)
+  const d = v.doubles()
   const ax = v.let(v.abs(x))
   const ay = v.let(v.abs(y))
   const remainder = (half: 0 | 1): Ex => {
     const [p, q] = [v.let(promote(ax, half)), v.let(promote(ay, half))]
     const r = v.let(d.sub(p, d.mul(d.trunc(d.div(p, q)), q)))
     // The quotient may have been rounded up to a whole number.
-    return v.let(d.add(r, v.and(d.lt(r, v.d(0)), q)))
+    return v.let(d.add(r, v.and(d.lt(r, d.c(0)), q)))
   }
   const infinite = v.eq(ay, v.c(Number.POSITIVE_INFINITY))
   const finite = v.lt(ax, v.c(Number.POSITIVE_INFINITY))

@@ -28,16 +28,24 @@ export class Vector {
   readonly fused: boolean
   /** Lanes of f64; of f32 otherwise. */
   readonly wide: boolean
+  private readonly env: Env
   private readonly floatType: T.Type
   private readonly integerType: T.Type
-  private readonly temps: Register[] = []
+  private readonly temps: Register[]
 
-  constructor(f: Builder, env: Env, wide = false) {
+  constructor(f: Builder, env: Env, wide = false, temps: Register[] = []) {
     this.f = f
+    this.env = env
+    this.temps = temps
     this.fused = env.hasMultiplyAdd && env.mode === 'fast'
     this.wide = wide
     this.floatType = wide ? T.f64x2 : T.f32x4
     this.integerType = wide ? T.i64x2 : T.i32x4
+  }
+
+  /** Lanes of f64 whose multiply-adds round twice, with the temporaries of this vector. */
+  doubles(): Vector {
+    return new Vector(this.f, { ...this.env, hasMultiplyAdd: false }, true, this.temps)
   }
 
   /** The value, computed once here. */
@@ -98,11 +106,6 @@ export class Vector {
   /** An integer in every lane. */
   i(n: number | bigint): Ex {
     return X.constant(this.integerType, this.wide ? BigInt(n) : Number(n))
-  }
-
-  /** f64 constant in both lanes. */
-  d(x: number): Ex {
-    return X.constant(T.f64x2, x)
   }
 
   add = (a: Ex, b: Ex): Ex => this.floats('add', a, b)
