@@ -84,7 +84,7 @@ export async function measureProblem(open, folder, name, { inputs, weights, ops,
   const target = train && {
     name: 'target',
     shape: train.target,
-    dtype: inputs[0].dtype,
+    dtype: weights[0].dtype,
     kind: 'weight',
     low: -1,
     high: 1,

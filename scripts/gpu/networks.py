@@ -237,6 +237,122 @@ class Block(nn.Module):
         return x + self.b(F.gelu(self.a(self.n2(x))))
 
 
+def attend(q, k, v, causal=False):
+    """PyTorch's own attention, exported as its operations in the dtype of its inputs (the exporter's own go on in f32)."""
+    if not torch.onnx.is_in_onnx_export():
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    if causal:
+        n = q.shape[-2]
+        scores = scores.masked_fill(torch.ones(n, n, dtype=torch.bool, device=q.device).triu(1), -math.inf)
+    return torch.softmax(scores, -1) @ v
+
+
+class Attention(nn.Module):
+    """Causal attention, with fewer heads of keys than of queries, and rotated positions where `rotary`."""
+
+    def __init__(self, width, heads, shared, positions, bias, rotary):
+        super().__init__()
+        self.heads, self.shared, d = heads, shared, width // heads
+        self.q, self.o = nn.Linear(width, width, bias), nn.Linear(width, width, bias)
+        self.k, self.v = nn.Linear(width, shared * d, bias), nn.Linear(width, shared * d, bias)
+        self.rotary = rotary
+        if rotary:
+            angles = torch.outer(torch.arange(positions), 500000.0 ** -(torch.arange(0, d, 2) / d))
+            self.register_buffer("cos", angles.cos().repeat(1, 2))
+            self.register_buffer("sin", angles.sin().repeat(1, 2))
+
+    def turned(self, x):
+        a, b = x.chunk(2, -1)
+        return x * self.cos + torch.cat([-b, a], -1) * self.sin if self.rotary else x
+
+    def forward(self, x):
+        b, s, w = x.shape
+        rows = lambda y, heads: y.view(b, s, heads, -1).transpose(1, 2)
+        q, k = self.turned(rows(self.q(x), self.heads)), self.turned(rows(self.k(x), self.shared))
+        v = rows(self.v(x), self.shared)
+        if self.shared < self.heads:
+            k, v = (y.repeat_interleave(self.heads // self.shared, 1) for y in (k, v))
+        return self.o(attend(q, k, v, True).transpose(1, 2).reshape(b, s, w))
+
+
+class GptBlock(nn.Module):
+    def __init__(self, width, heads, positions):
+        super().__init__()
+        self.n1, self.n2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.at = Attention(width, heads, heads, positions, True, False)
+        self.a, self.b = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        x = x + self.at(self.n1(x))
+        return x + self.b(F.gelu(self.a(self.n2(x))))
+
+
+class Gpt(nn.Module):
+    """GPT-2 of 124M parameters and its loss over a vocabulary of 50257 words, whose table is the last product's too."""
+
+    def __init__(self, width=768, heads=12, depth=12, positions=1024, words=50257):
+        super().__init__()
+        self.words, self.places = nn.Embedding(words, width), nn.Embedding(positions, width)
+        self.body = nn.Sequential(*(GptBlock(width, heads, positions) for _ in range(depth)), nn.LayerNorm(width))
+
+    def forward(self, tokens, labels):
+        x = self.body(self.words(tokens) + self.places.weight)
+        return F.cross_entropy((x @ self.words.weight.t()).float().flatten(0, 1), labels.flatten())
+
+
+class RmsNorm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        y = x.float()
+        return (y * torch.rsqrt((y * y).mean(-1, keepdim=True) + 1e-5)).to(x.dtype) * self.weight
+
+
+class LlamaBlock(nn.Module):
+    def __init__(self, width=4096, heads=32, shared=8, inner=14336, positions=2048):
+        super().__init__()
+        self.n1, self.n2 = RmsNorm(width), RmsNorm(width)
+        self.at = Attention(width, heads, shared, positions, False, True)
+        self.a, self.g, self.b = nn.Linear(width, inner, False), nn.Linear(width, inner, False), nn.Linear(inner, width, False)
+
+    def forward(self, x):
+        x = x + self.at(self.n1(x))
+        y = self.n2(x)
+        return x + self.b(F.silu(self.g(y)) * self.a(y))
+
+
+class Diffusion(nn.Module):
+    """A stage of a latent diffusion model's U-Net: residual blocks under group normalisation that take a step's embedding, attention over positions and to a text."""
+
+    def __init__(self, c=320, text=768, step=1280, heads=8):
+        super().__init__()
+        self.heads = heads
+        self.n1, self.n2, self.n3 = (nn.GroupNorm(32, c) for _ in range(3))
+        self.c1, self.c2, self.t = nn.Conv2d(c, c, 3, padding=1), nn.Conv2d(c, c, 3, padding=1), nn.Linear(step, c)
+        self.l1, self.l2, self.l3 = (nn.LayerNorm(c) for _ in range(3))
+        self.q1, self.k1, self.v1, self.o1 = (nn.Linear(c, c, False) for _ in range(4))
+        self.q2, self.o2 = (nn.Linear(c, c, False) for _ in range(2))
+        self.k2, self.v2 = (nn.Linear(text, c, False) for _ in range(2))
+        self.a, self.b = nn.Linear(c, 8 * c), nn.Linear(4 * c, c)
+
+    def attend(self, q, k, v):
+        rows = lambda y: y.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return attend(rows(q), rows(k), rows(v)).transpose(1, 2).flatten(2)
+
+    def forward(self, x, step, text):
+        y = self.c1(F.silu(self.n1(x))) + self.t(F.silu(step))[:, :, None, None]
+        x = x + self.c2(F.silu(self.n2(y)))
+        y = self.n3(x).flatten(2).transpose(1, 2)
+        n = self.l1(y)
+        y = y + self.o1(self.attend(self.q1(n), self.k1(n), self.v1(n)))
+        y = y + self.o2(self.attend(self.q2(self.l2(y)), self.k2(text), self.v2(text)))
+        a, g = self.a(self.l3(y)).chunk(2, -1)
+        return x + self.b(a * F.gelu(g)).transpose(1, 2).reshape(x.shape)
+
+
 class Vit(nn.Module):
     def __init__(self, width=384, heads=6, depth=12):
         super().__init__()
@@ -317,6 +433,9 @@ network("shufflenet_b32", shufflenet, (32, 3, 224, 224))
 network("vit_b16", Vit, (16, 3, 224, 224))
 network("bert_b8", lambda: nn.Sequential(*(Block(768, 12) for _ in range(12))), (8, 128, 768))
 network("gpt_b2", lambda: nn.Sequential(*(Block(768, 12, True) for _ in range(12))), (2, 1024, 768))
+network("gpt125m_b8", Gpt, ("int:50257", 8, 1024), ("int:50257", 8, 1024))
+network("llama_b4", LlamaBlock, (4, 2048, 4096))
+network("diffusion_b4", Diffusion, (4, 320, 64, 64), (4, 1280), (4, 77, 768))
 network("mixer_b16", lambda: nn.Sequential(*(Mixer(196, 512) for _ in range(8))), (16, 196, 512))
 network("swin_b8", lambda: nn.Sequential(*(Windowed(96, 3) for _ in range(4))), (8, 56, 56, 96))
 network("generator_b32", generator, (32, 128))

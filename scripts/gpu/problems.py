@@ -147,10 +147,23 @@ add('m20_std_0', lambda s,x: (x-x.mean(0))/(((x-x.mean(0))**2).mean(0)+1e-5).sqr
 def build(name):
     f, shapes, layers = PROBLEMS[name]
     with torch.device("cuda"):
-        return Problem(f, layers).eval().to(DTYPE), shapes
+        return Problem(f, layers).eval().to(DTYPE), [input_of(s) for s in shapes]
 
 
-def make(shape, k, low, high):
+def input_of(shape):
+    """Shape, dtype and kind of an input: numbers of [0, 1), or whole ones where the shape begins with `int:N`, below N."""
+    if isinstance(shape[0], str):
+        return dict(shape=shape[1:], dtype="int64", kind=shape[0])
+    return dict(shape=shape, dtype=NAME, kind="rand")
+
+
+def make_input(s, k):
+    if s["kind"] == "rand":
+        return make(s["shape"], k, 0, 1)
+    return (make(s["shape"], k, 0, 1, torch.float) * float(s["kind"][4:])).floor().long()
+
+
+def make(shape, k, low, high, dtype=DTYPE):
     n = 1
     for s in shape:
         n *= s
@@ -162,7 +175,7 @@ def make(shape, k, low, high):
         h = ((h ^ (h >> 15)) * 2246822519) & 0xFFFFFFFF
         h = h ^ (h >> 13)
         out[a:b] = (h >> 8).float() * (2**-24 * (high - low)) + low
-    return out.reshape(list(shape)).to(DTYPE)
+    return out.reshape(list(shape)).to(dtype)
 
 
 def range_of(name, p):
@@ -183,16 +196,17 @@ def export(folder, names=""):
     os.makedirs(f"{folder}/onnx", exist_ok=True)
     manifest = {}
     for name in chosen(names):
-        m, shapes = build(name)
+        m, specs = build(name)
         parameters = dict(m.state_dict(keep_vars=True))
         for p in parameters.values():
             if p.is_floating_point():
                 p.data.uniform_(0.5, 1.5)
-        inputs = [f"x{i}" for i in range(len(shapes))]
+        inputs = [f"x{i}" for i in range(len(specs))]
+        values = tuple(make_input(s, k) for k, s in enumerate(specs))
         path = f"{folder}/onnx/{name}.onnx"
         torch.onnx.export(
             m,
-            tuple(torch.rand(s, device="cuda", dtype=DTYPE) for s in shapes),
+            values,
             path,
             input_names=inputs,
             export_params=False,
@@ -217,11 +231,11 @@ def export(folder, names=""):
             onnx.save(model, path)
             trained = [w["name"] for w in weights if parameters[w["name"]].requires_grad]
             with torch.no_grad():
-                shape = list(m(*(torch.rand(s, device="cuda", dtype=DTYPE) for s in shapes)).shape)
+                shape = list(m(*values).shape)
             training = dict(train=dict(parameters=trained, target=shape))
         manifest[name] = dict(
             **training,
-            inputs=[dict(name=n, shape=s, dtype=NAME, kind="rand") for n, s in zip(inputs, shapes)],
+            inputs=[dict(name=n, **s) for n, s in zip(inputs, specs)],
             weights=weights,
             ops=sorted({n.op_type for n in graph.node}),
         )
@@ -277,11 +291,11 @@ def measure(folder, out, names=""):
     with open(f"{folder}/manifest.json") as file:
         manifest = json.load(file)
     results = {}
-    for name in chosen(names):
+    for name in (n for n in chosen(names) if n in manifest):
         meta = manifest[name]
         m, _ = build(name)
         parameters = m.state_dict(keep_vars=True)
-        inputs = [make(s["shape"], k, 0, 1) for k, s in enumerate(meta["inputs"])]
+        inputs = [make_input(s, k) for k, s in enumerate(meta["inputs"])]
         for k, s in enumerate(meta["weights"]):
             parameters[s["name"]].data.copy_(make(s["shape"], len(inputs) + k, s["low"], s["high"]))
         with torch.no_grad():

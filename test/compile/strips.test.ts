@@ -74,6 +74,46 @@ describe('where memory asks for it', () => {
     expect(loopsOf(cut)).toHaveLength(1)
   })
 
+  test('rows of a batch that are joined and told apart on the way', () => {
+    const graph = trace([{ shape: [6, 50, 8] }, { shape: [8, 700] }], ([x, w]) => {
+      const scores = c.matmul(x as Node, w as Node)
+      const rows = c.softmax(c.reshape(scores, [300, 700]), 1)
+      // Positions of the joined rows, so that strips begin at whole numbers of sequences.
+      const sees = c.compare('ge', c.iota([300, 700], 0, 'i32'), c.iota([300, 700], 1, 'i32'))
+      const seen = c.where(sees, rows, 0)
+      return [c.sum(c.reshape(seen, [6, 50, 700]), [2]), c.sum(seen, [0])]
+    })
+    const cut = check(graph, { budgets: { memory: 600_000 } }, backend)
+    expect(loopsOf(cut)).toEqual([6])
+  })
+
+  test('rows that are told apart into sequences, which alone are parts', () => {
+    const graph = rowsBy(300, 700, 8, (x, p) => {
+      const w = c.softmax(c.reshape(x, [6, 50, 700]), 2)
+      return [c.sum(w, [1]), c.matmul(w, c.permute(at(p, 1)))]
+    })
+    const cut = check(graph, { budgets: { memory: 600_000 } }, backend)
+    expect(loopsOf(cut)).toEqual([6])
+  })
+
+  test.each([
+    ['joined along', (x: Node) => c.concat([x, c.mul(x, 2)], 0)],
+    ['padded along', (x: Node) => c.pad(x, [
+        [3, 0],
+        [0, 0],
+      ])],
+    ['cut into rows that are none of them', (x: Node) => c.reshape(x, [350, 512])],
+    ['turned around', (x: Node) => c.flip(x, [0])],
+  ])('no parts of what is %s the axis of strips', (_, change) => {
+    const graph = rowsBy(256, 700, 8, (x) => {
+      const y = change(c.softmax(x, 1))
+      return [c.sum(y, [0]), c.sum(y, [1])]
+    })
+    const options = { mode: 'fast', target: wasmTarget } as const
+    check(graph, {}, backend)
+    expect(() => compileGraph(graph, { ...options, budgets: { memory: 300_000 } })).toThrow('E_OUT_OF_MEMORY')
+  })
+
   test('in strict mode what folds nothing across strips, bit for bit', () => {
     const graph = rowsBy(256, 700, 8, (x, p) => [c.matmul(c.softmax(x, 1), c.permute(at(p, 1)))])
     const options = { mode: 'strict', budgets: { memory: 300_000 } } as const

@@ -8,7 +8,10 @@ import { combinerOp, isArgCombiner } from '../../scalar/ops.ts'
 import { isFloat } from '../../types/dtype.ts'
 import { resized, type Shape, sizeOf } from '../../types/shape.ts'
 
-/** Axis `axis` of input `input` is axis `own` of the node, index by index. What a node folds away counts as axes behind its own. */
+/**
+ * Axis `axis` of input `input` is axis `own` of the node, part by part: a share of the one, from its beginning on, is the same share of the other. All but
+ * reshapes have as many indices on both sides. What a node folds away counts as axes behind its own.
+ */
 export interface Meeting {
   readonly input: number
   readonly axis: number
@@ -22,11 +25,11 @@ const all = (input: number, { shape }: Node): Meeting[] => shape.map((_, axis) =
 
 const isWhole = (n: Node, x: Node, axis: number): boolean => n.shape[axis] === x.shape[axis]
 
-/** Axes of a reshape that have as many elements inside them, and as many outside, before and after. */
+/** Axes of a reshape with as many elements outside them before and after: rows of a batch that are joined with it, too. */
 function ofReshape(from: Shape, to: Shape): Meeting[] {
   return from.flatMap((extent, axis): Meeting[] => {
-    const inner = sizeOf(from.slice(axis + 1))
-    const own = to.findIndex((n, i) => n === extent && sizeOf(to.slice(i + 1)) === inner)
+    const outer = sizeOf(from.slice(0, axis))
+    const own = to.findIndex((n, i) => n > 1 && sizeOf(to.slice(0, i)) === outer)
     return own < 0 || extent === 1 ? [] : [{ input: 0, axis, own }]
   })
 }
@@ -90,10 +93,14 @@ export function meetingsOf(n: Node): readonly Meeting[] {
   }
 }
 
-/** Whether a node may be computed in strips of an axis of its own: it is what its inputs say, or numbers that its place says. */
+/** Whether a node may be computed in strips: it is what its inputs say, or numbers that its place says. */
 export const mayBeStripped = (n: Node): boolean =>
   !['param', 'constant', 'randomBits', 'randomMask', 'scatter'].includes(n.op) &&
   !['boundary', 'region'].includes(familyOf(n))
+
+/** Whether a part of an axis asks for parts of what the node reads, or for no more than what it repeats along it. */
+export const hasParts = (n: Node, axis: number, meetings: readonly Meeting[]): boolean =>
+  n.inputs.length === 0 || n.op === 'broadcast' || meetings.some((m) => m.own === axis)
 
 /** Whether a node counts along an axis of its own. */
 const countsAlong = (n: Node, axis: number): boolean => n.op === 'iota' && n.attrs.axis === axis

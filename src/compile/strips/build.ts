@@ -17,7 +17,7 @@ import type { StripRegion } from './region.ts'
 
 class Strips {
   private readonly region: StripRegion
-  /** Indices of a strip, and the number of strips that have as many. */
+  /** Parts of the axis in a strip, and the number of strips that have as many. */
   private readonly rows: number
   readonly count: number
   readonly body: Graph
@@ -38,6 +38,11 @@ class Strips {
     const axis = this.region.axisOf.get(n)
     invariant(axis !== undefined, 'a node of a strip without an axis')
     return axis
+  }
+
+  /** Indices of a node's axis in `parts` parts. */
+  private indicesOf(n: Node, parts: number): number {
+    return parts * ((n.shape[this.axisOf(n)] ?? 0) / this.region.extent)
   }
 
   /** The dtype of what is carried from strip to strip. */
@@ -64,9 +69,7 @@ class Strips {
     return binary(combinerOp[combiner], sum, cast(part, this.carriedDType(n)))
   }
 
-  /**
-   * The members over `rows` indices, of which the first has the number `first`: `whole` and `striped` say what stands for what they read.
-   */
+  /** The members over `rows` parts, of which the first has the number `first`: `whole` and `striped` say what stands for what they read. */
   private members(
     whole: ReadonlyMap<Node, Node>,
     striped: ReadonlyMap<Node, Node>,
@@ -94,13 +97,15 @@ class Strips {
       const inputs = n.inputs.map((x, i) => found(isWhole(n, i) ? all : own, x))
       own.set(
         n,
-        inOrigin(n.origin, () => withExtent(n, this.axisOf(n), rows, inputs, first)),
+        inOrigin(n.origin, () =>
+          withExtent(n, this.axisOf(n), this.indicesOf(n, rows), inputs, binary('mul', first, this.indicesOf(n, 1))),
+        ),
       )
     }
     return (n) => found(own, n)
   }
 
-  /** Constants, carries, then the number of a strip's first index and what it reads; the next carries, then results. */
+  /** Constants, carries, then the number of a strip's first part and what it reads; the next carries, then results. */
   private makeBody(): Graph {
     const { whole, striped } = this.region
     return withContext(() => {
@@ -113,7 +118,7 @@ class Strips {
       const all = new Map(whole.map((n) => [n, next(n.shape, n.dtype)]))
       const sums = this.folded.map((n) => next(n.shape, this.carriedDType(n)))
       const first = next([], 'i32')
-      const own = new Map(striped.map((n) => [n, next(resized(n.shape, this.axisOf(n), this.rows), n.dtype)]))
+      const own = new Map(striped.map((n) => [n, next(resized(n.shape, this.axisOf(n), this.indicesOf(n, this.rows)), n.dtype)]))
       const at = this.members(all, own, this.rows, first)
       const carried = this.folded.map((n, i) => inOrigin(n.origin, () => this.combined(n, sums[i] as Node, at(n))))
       return { params, outputs: [...carried, ...this.kept.map(at)], effects: [] }
@@ -127,13 +132,13 @@ class Strips {
     const covered = rows * count
     const split = (n: Node): Node => {
       const axis = this.axisOf(n)
-      const x = covered === extent ? n : sliceAxis(n, axis, 0, covered)
+      const x = covered === extent ? n : sliceAxis(n, axis, 0, this.indicesOf(n, covered))
       const [outer, inner] = [n.shape.slice(0, axis), n.shape.slice(axis + 1)]
-      return moveAxis(reshape(x, [...outer, count, rows, ...inner]), axis, 0)
+      return moveAxis(reshape(x, [...outer, count, this.indicesOf(n, rows), ...inner]), axis, 0)
     }
     const joined = (n: Node, x: Node): Node => {
       const axis = this.axisOf(n)
-      return reshape(moveAxis(x, 0, axis), resized(n.shape, axis, covered))
+      return reshape(moveAxis(x, 0, axis), resized(n.shape, axis, this.indicesOf(n, covered)))
     }
     const starts = binary('mul', iota([count], 0, 'i32'), rows)
     const { carries, sequences } = loopNodes(
@@ -146,7 +151,12 @@ class Strips {
     const out = new Map<Node, Node>()
     const rest = extent - covered
     const left = (): ReadonlyMap<Node, Node> =>
-      new Map(striped.map((n) => [n, sliceAxis(n, this.axisOf(n), covered, extent)]))
+      new Map(
+        striped.map((n) => [
+          n,
+          sliceAxis(n, this.axisOf(n), this.indicesOf(n, covered), this.indicesOf(n, extent)),
+        ]),
+      )
     const all = new Map<Node, Node>(whole.map((n) => [n, n]))
     const last = rest > 0 ? this.members(all, left(), rest, full([], covered, 'i32')) : undefined
     this.folded.forEach((n, i) => {
@@ -170,7 +180,7 @@ export interface InStrips {
   readonly carried: ReadonlyMap<number, number>
 }
 
-/** The graph with a region of it as a loop over strips of `rows` indices, and behind it what is left of the axis. */
+/** The graph with a region of it as a loop over strips of `rows` parts, and behind it what is left of the axis. */
 export function inStrips(graph: Graph, region: StripRegion, rows: number): InStrips {
   const strips = new Strips(region, rows)
   const made = strips.values()

@@ -4,6 +4,7 @@
  * what sums over rows is carried from strip to strip in the dtype of sums. So a program needs memory for one strip, at the price of reading again what
  * every strip reads whole and of moving what it carries.
  */
+import { gcd } from '../../affine/gcd.ts'
 import { type ErrorCode, UserError } from '../../diagnostics/errors.ts'
 import { inOrigin } from '../../diagnostics/origin.ts'
 import type { Graph, Node } from '../../graph/node.ts'
@@ -33,8 +34,8 @@ const mostOfSparing = 0.5
 const mostValues = 4
 const mostRegions = 8
 
-/** What rows of a strip are multiples of where there are several of them: blocks of products. */
-const grain = 128
+/** What indices of a strip are multiples of where there are more of them: blocks of products. */
+const block = 128
 
 /** A plan that was carried out: its memory is within all limits. */
 export interface Attempt {
@@ -53,8 +54,11 @@ function largeOf({ graph, plan }: PlannedGraph, large: number): readonly Node[] 
     .map(({ value }) => value)
 }
 
-/** Rows of strips so that `bytes` for all rows are at most `most` for one strip; undefined where one row is more. */
-function rowsOf({ extent }: StripRegion, bytes: number, most: number): number | undefined {
+/** Parts of the axis in a strip, so that all of a value, which has `bytes`, is at most `most` for one strip; undefined where one part is more. */
+function rowsOf({ extent, axisOf }: StripRegion, value: Node, most: number): number | undefined {
+  const bytes = bytesOf(value)
+  const indices = (value.shape[axisOf.get(value) ?? 0] ?? 1) / extent
+  const grain = block / gcd(block, indices)
   const rows = Math.floor((most * extent) / bytes)
   if (rows < 1) return undefined
   const even = Math.ceil(extent / Math.ceil(extent / rows))
@@ -120,7 +124,7 @@ function cutOnce(
   const seen = new Set<string>()
   for (const value of largeOf(planned, large))
     for (const region of stripRegions(planned.graph, value, large)) {
-      const rows = rowsOf(region, bytesOf(value), large)
+      const rows = rowsOf(region, value, large)
       const key = region.members.map((n) => `${n.id}:${region.axisOf.get(n)}`).join()
       if (rows === undefined || rows >= region.extent || seen.has(key)) continue
       seen.add(key)

@@ -2,10 +2,11 @@
  * What goes through an axis in strips: the nodes between which large values stand, where each node's index of the axis asks for the same index of
  * those it reads. What folds the axis away leaves the strips, and nothing inside may need it whole.
  */
+import { gcd } from '../../affine/gcd.ts'
 import type { Graph, Node } from '../../graph/node.ts'
 import { nodesOf, usersOf } from '../../graph/traverse.ts'
 import { bytesOf, isFree } from '../../plan/body/region.ts'
-import { combinerOf, isFolded, type Meeting, mayBeStripped, meetingsOf } from './axes.ts'
+import { combinerOf, hasParts, isFolded, type Meeting, mayBeStripped, meetingsOf } from './axes.ts'
 
 /** Nodes that are computed strip by strip. */
 export interface StripRegion {
@@ -13,6 +14,7 @@ export interface StripRegion {
   readonly members: readonly Node[]
   /** The axis that strips are of: of members, and of what they read strip by strip. */
   readonly axisOf: ReadonlyMap<Node, number>
+  /** Parts of the axis that strips are whole numbers of, as many in all of these nodes. */
   readonly extent: number
   /** Whether a member reads all of an input in every strip. */
   readonly isWhole: (member: Node, input: number) => boolean
@@ -75,7 +77,7 @@ class Growing {
   private join(n: Node, axis: number): boolean {
     if (!this.mark(n, axis)) return false
     if (this.members.has(n)) return true
-    if (!mayBeStripped(n) || this.members.size >= mostMembers) return false
+    if (!mayBeStripped(n) || !hasParts(n, axis, this.meetingsOf(n)) || this.members.size >= mostMembers) return false
     this.members.add(n)
     this.queue.push(n)
     return true
@@ -130,7 +132,7 @@ class Growing {
     return !this.meetingsOf(n).some((m) => m.input === input && m.own === own)
   }
 
-  region(extent: number): StripRegion {
+  region(): StripRegion {
     const members = this.order.filter((n) => this.members.has(n))
     const read = (whole: boolean): Node[] =>
       members.flatMap((n) => n.inputs.filter((_, i) => this.isWhole(n, i) === whole))
@@ -138,10 +140,11 @@ class Growing {
     for (const n of needed) if (isFree(n)) for (const x of n.inputs) needed.add(x)
     const isRead = (n: Node): boolean =>
       this.stored.has(n) || (this.users.get(n) ?? []).some((u) => !this.members.has(u))
+    const extents = [...this.axisOf].flatMap(([n, axis]) => n.shape[axis] ?? [])
     return {
       members,
       axisOf: this.axisOf,
-      extent,
+      extent: extents.reduce(gcd),
       isWhole: (n, input) => this.isWhole(n, input),
       whole: [...needed].filter((x) => !isFree(x)),
       views: this.order.filter((x) => needed.has(x) && isFree(x)),
@@ -156,8 +159,8 @@ export function stripRegions(graph: Graph, seed: Node, large: number): StripRegi
   const axes = seed.shape.map((extent, axis) => ({ extent, axis })).filter((a) => a.extent > 1)
   return axes
     .sort((a, b) => b.extent - a.extent)
-    .flatMap(({ extent, axis }) => {
+    .flatMap(({ axis }) => {
       const growing = new Growing(graph, large)
-      return growing.from(seed, axis) ? [growing.region(extent)] : []
+      return growing.from(seed, axis) ? [growing.region()] : []
     })
 }
