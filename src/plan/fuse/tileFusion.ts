@@ -274,11 +274,21 @@ function partsOf(planner: Planner, involved: ReadonlySet<Group>, sums: readonly 
 const readBy = (members: ReadonlySet<Node>): Set<Node> =>
   new Set([...members].flatMap((m) => dataInputs(m).filter((x) => !members.has(x))))
 
+/** A value that a kernel needs, and whether it reads it itself. */
+interface Needed {
+  readonly value: Node
+  readonly direct: boolean
+}
+
 /** Joins kernels of a trial that are one kernel which takes less time than both. */
 function joinParts(planner: Planner, involved: ReadonlySet<Group>, parts: readonly Part[]): readonly Part[] {
   const { groups, judge } = planner
   const isInside = new Set([...involved].map((g) => g.id))
+  /** Groups before this place lead to none of the trial that stands behind them. */
+  const least = Math.min(...[...isInside].map((id) => groups.links.rankOf(id) ?? 0))
   let all = [...parts]
+  /** Which kernel of the trial stores a value. */
+  let makers = new Map<Node, Part>()
   const join = (p: Part, q: Part): Part | undefined => {
     if (![...p.region.members].some((n) => isProduct(n) && q.region.members.has(n))) return undefined
     const of = new Set([...p.of, ...q.of])
@@ -287,33 +297,47 @@ function joinParts(planner: Planner, involved: ReadonlySet<Group>, parts: readon
     const isAsked = (n: Node): boolean =>
       planner.demanded.has(n) ||
       groups.usersOf(n).some((u) => !isInside.has(u)) ||
-      all.some((r) => r !== p && r !== q && readBy(r.region.members).has(n))
+      all.some((r) => r !== p && r !== q && readOf(r).has(n))
     const outputs = [...p.region.outputs, ...q.region.outputs].filter(isAsked)
     if (planner.mixes(members)) return undefined
     const made = judge.of({ members, outputs })
     if (!made.ok || made.cost.seconds >= p.made.cost.seconds + q.made.cost.seconds) return undefined
     return { region: { members, outputs }, made, of }
   }
-  /** Kernels of the trial that one needs, and whether through a group beside them. */
-  const needs = (p: Part): { readonly part: Part; readonly direct: boolean }[] => {
-    const out: { part: Part; direct: boolean }[] = []
+  const read = new Map<Part, ReadonlySet<Node>>()
+  const readOf = (p: Part): ReadonlySet<Node> => {
+    const have = read.get(p) ?? readBy(p.region.members)
+    read.set(p, have)
+    return have
+  }
+  /** Values of the trial's groups that a kernel needs, and whether it reads them itself. */
+  const needed = new Map<Part, readonly Needed[]>()
+  const neededBy = (p: Part): readonly Needed[] => {
+    const have = needed.get(p)
+    if (have !== undefined) return have
+    const out: Needed[] = []
     const seen = new Set<Node>()
-    const stack = [...readBy(p.region.members)].map((read) => ({ read, direct: true }))
+    const stack: Needed[] = [...readOf(p)].map((value) => ({ value, direct: true }))
     for (let at = stack.pop(); at !== undefined; at = stack.pop()) {
-      const { read, direct } = at
-      const home = groups.homeOf(read)
+      const home = groups.homeOf(at.value)
       if (home === undefined) continue
-      const part = all.find((r) => r !== p && r.region.outputs.includes(read))
-      if (part !== undefined) out.push({ part, direct })
-      if (involved.has(home)) continue
-      for (const x of home.inputs)
-        if (!seen.has(x)) {
-          seen.add(x)
-          stack.push({ read: x, direct: false })
-        }
+      if (involved.has(home)) out.push(at)
+      else if ((groups.links.rankOf(home.id) ?? least) >= least)
+        for (const x of home.inputs)
+          if (!seen.has(x)) {
+            seen.add(x)
+            stack.push({ value: x, direct: false })
+          }
     }
+    needed.set(p, out)
     return out
   }
+  /** Kernels of the trial that one needs, and whether through a group beside them. */
+  const needs = (p: Part): { readonly part: Part; readonly direct: boolean }[] =>
+    neededBy(p).flatMap(({ value, direct }) => {
+      const part = makers.get(value)
+      return part === undefined || part === p ? [] : [{ part, direct }]
+    })
   /** Whether something else stands between two kernels of the trial. */
   const leads = (from: Part, to: Part): boolean => {
     const seen = new Set<Part>()
@@ -332,6 +356,7 @@ function joinParts(planner: Planner, involved: ReadonlySet<Group>, parts: readon
   const gainOf = (p: Part, q: Part, both: Part): number =>
     p.made.cost.seconds + q.made.cost.seconds - both.made.cost.seconds
   for (;;) {
+    makers = new Map(all.flatMap((p) => p.region.outputs.map((n): [Node, Part] => [n, p])))
     const pairs = all.flatMap((p, i) =>
       all.slice(i + 1).flatMap((q) => {
         const both = join(p, q)
