@@ -5,6 +5,7 @@ import { constantRules } from './constants.ts'
 import { contractionRules } from './contraction.ts'
 import { convolutionRules } from './convolution.ts'
 import { firstRules, normalRules } from './normalise.ts'
+import { positionRules } from './positions.ts'
 import { reductionRules } from './reductions.ts'
 import { regionRules } from './regions.ts'
 import type { Rule } from './rule.ts'
@@ -23,5 +24,6 @@ export const allRules: readonly Rule[] = [
   ...reductionRules,
   ...contractionRules,
   ...shortIntegerRules,
+  ...positionRules,
   ...convolutionRules,
 ]

@@ -250,12 +250,22 @@ export class Folds {
         at.set(l, dim.expr)
         return dim.expr
       })
-    const operand = (labels: string, x: Node): ValueId => {
+    const operand = (labels: string, x: Node): { readonly value: ValueId; readonly axes: readonly string[] } => {
       const exprs = bind(labels, x)
-      return this.tiles.spread(this.nodes.value(x, exprs, mask), [...this.tiles.axesOfExprs(exprs)], node)
+      return { value: this.nodes.value(x, exprs, mask), axes: [...this.tiles.axesOfExprs(exprs)] }
     }
-    const va = operand(lhs, a)
-    const vb = operand(rhs, b)
+    const [left, right] = [operand(lhs, a), operand(rhs, b)]
+    // What one operand repeats along an axis of the result is a row or a column of the other's, not a batch of its own: weights and keys that many share.
+    const whole = ({ value, axes }: typeof left, other: ValueId): ValueId => {
+      const has = new Set(this.tiles.letOf(other).axes)
+      return this.tiles.spread(
+        value,
+        axes.filter((x) => over.includes(x) || !has.has(x)),
+        node,
+      )
+    }
+    const vb = whole(right, left.value)
+    const va = whole(left, vb)
     const free = new Set([...this.tiles.letOf(va).axes, ...this.tiles.letOf(vb).axes].filter((x) => !over.includes(x)))
     const acc = computeDType(node.dtype)
     const dot = this.tiles.emit(
