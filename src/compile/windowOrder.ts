@@ -1,7 +1,8 @@
 /**
  * Operands of convolutions in the order that a matrix unit reads: channels last. A window of data in the order of its axes is gathered element
- * by element; with channels last, runs of the depth lie side by side. Data and weights in that order are values of their own (an identity
- * over permuted views), which planning stores where the model finds that cheaper than gathering, in the kernel that makes them where it can.
+ * by element; with channels last, runs of the depth lie side by side, or runs of columns where the depth is positions (gradients of weights). Data and
+ * weights in that order are values of their own (an identity over permuted views), which planning stores where the model finds that cheaper than
+ * gathering, in the kernel that makes them where it can.
  */
 
 import { inOrigin } from '../diagnostics/origin.ts'
@@ -30,7 +31,7 @@ export function orderWindows(graph: Graph, { dotBlock }: Machine, mode: Numerics
     return inOrigin(node.origin, () => {
       const isFirst = data.of === lhs
       const other = { node: isFirst ? rhs : lhs, labels: isFirst ? b : a }
-      const weights = byDepth(other, data.depth)
+      const weights = data.depth === undefined ? byOwn(other, isFirst ? a : b) : byDepth(other, data.depth)
       const [x, y] = isFirst ? [data.node, weights.node] : [weights.node, data.node]
       const labels = isFirst ? { lhs: a, rhs: weights.labels } : { lhs: weights.labels, rhs: b }
       return makeNode('contract', [x, y], { ...node.attrs, ...labels })
@@ -49,9 +50,12 @@ export const stored = (n: Node): Node => makeNode('cast', [n], { dtype: n.dtype 
 interface Ordered {
   readonly of: Node
   readonly node: Node
-  /** Summed labels, the channels last. */
-  readonly depth: string
+  /** Summed labels, the channels last; undefined where positions are summed, and the channels are columns. */
+  readonly depth: string | undefined
 }
+
+/** Whether an axis is of whole copies. */
+const isWhole = (extent: number, { dtype }: Node): boolean => (extent * dtypeBytes(dtype)) % run === 0
 
 /** An operand whose windows lie over data with channels last; undefined where it has no windows along the depth, or too few channels. */
 function ordered(node: NodeOf<'contract'>, operand: Node, labels: string, others: string): Ordered | undefined {
@@ -60,18 +64,24 @@ function ordered(node: NodeOf<'contract'>, operand: Node, labels: string, others
   )
   const views = viewsOf(operand)
   if (views === undefined || !views.chain.some((v) => v.op === 'window')) return undefined
-  for (const label of summed) {
-    const axis = views.sourceOf(labels.indexOf(label))
-    const extent = operand.shape[labels.indexOf(label)] ?? 1
-    if (axis === undefined || (extent * dtypeBytes(operand.dtype)) % run !== 0) continue
-    const { source } = views
-    const rank = source.shape.length
-    if (axis === rank - 1) continue
+  const { source } = views
+  const rank = source.shape.length
+  const extentOf = (label: string): number => operand.shape[labels.indexOf(label)] ?? 1
+  const sourceOf = (label: string): number | undefined => views.sourceOf(labels.indexOf(label))
+  const own = [...labels].filter((l) => !others.includes(l))
+  const along = (of: readonly string[]): number =>
+    of.reduce((n, l) => (sourceOf(l) === undefined ? n * extentOf(l) : n), 1)
+  // Tiles of 16 bits are multiplied as they lie in memory, along the depth or across it.
+  const byColumns = dtypeBytes(operand.dtype) === 2 && along(summed) > along(own)
+  for (const label of byColumns ? [...own, ...summed] : summed) {
+    const axis = sourceOf(label)
+    if (axis === undefined || axis === rank - 1 || !isWhole(extentOf(label), operand)) continue
     const order = [...Array.from({ length: rank }, (_, d) => d).filter((d) => d !== axis), axis]
     const last = stored(makeNode('permute', [source], { perm: order }))
     const back = makeNode('permute', [last], { perm: order.map((_, d) => order.indexOf(d)) })
     const rebuilt = views.chain.reduceRight<Node>((x, view) => withInputs(view, [x]), back)
-    return { of: operand, node: rebuilt, depth: [...summed.filter((l) => l !== label), label].join('') }
+    const depth = own.includes(label) ? undefined : [...summed.filter((l) => l !== label), label].join('')
+    return { of: operand, node: rebuilt, depth }
   }
   return undefined
 }
@@ -123,16 +133,30 @@ function throughReshape(axis: number, from: Shape, to: Shape): number | undefine
   return extent !== undefined && extent % (to[axis] ?? 1) === 0 ? source : undefined
 }
 
-/** Weights as a value whose depth is in some order, after all else. */
-function byDepth(
-  { node, labels }: { readonly node: Node; readonly labels: string },
-  depth: string,
-): {
+interface Labelled {
   readonly node: Node
   readonly labels: string
-} {
-  const to =
-    [...labels].filter((l) => !depth.includes(l)).join('') + [...depth].filter((l) => labels.includes(l)).join('')
+}
+
+/** Weights as a value whose depth is in some order, after all else. */
+const byDepth = (of: Labelled, depth: string): Labelled =>
+  inOrder(
+    of,
+    [...of.labels].filter((l) => !depth.includes(l)).join('') +
+      [...depth].filter((l) => of.labels.includes(l)).join(''),
+  )
+
+/** The other operand with its own labels last, where they are of whole copies: its channels. */
+function byOwn(of: Labelled, others: string): Labelled {
+  const own = [...of.labels].filter((l) => !others.includes(l))
+  const extent = own.reduce((n, l) => n * (of.node.shape[of.labels.indexOf(l)] ?? 1), 1)
+  return isWhole(extent, of.node)
+    ? inOrder(of, [...of.labels].filter((l) => others.includes(l)).join('') + own.join(''))
+    : of
+}
+
+/** A value with its axes in the order of some labels. */
+function inOrder({ node, labels }: Labelled, to: string): Labelled {
   if (to === labels) return { node, labels }
   return { node: stored(makeNode('permute', [node], { perm: [...to].map((l) => labels.indexOf(l)) })), labels: to }
 }

@@ -32,18 +32,29 @@ export function joinProductAxes(body: Body, target: Machine, mode: NumericsMode)
     joinable(from, dot.id, axes)
       .filter((group) => pointsOf(extents, group) <= longestAxis(target))
       .reduce(join, from)
-  const sides = [role.m, role.n].reduce((at, axes) => joinAll(at, bySpacing(body, axes).reverse()), body)
-  // The depth in the order of the operand that gathers least.
-  const orders = role.k.length < 2 ? [role.k] : ordersOf(body, role.k, ancestorsOf(operandsOf(dot.op), lets))
-  let best: { readonly body: Body; readonly seconds: number } | undefined
-  for (const order of orders) {
-    const made = joinAll(sides, order)
-    if (orders.length === 1) return made
-    const seconds = gatherSecondsOf(made, target)
-    if (best === undefined || seconds < best.seconds) best = { body: made, seconds }
+  const among = ancestorsOf(operandsOf(dot.op), lets)
+  /** The body of the order of some axes by which its operands gather least; the first where nothing tells them apart. */
+  const joinBest = (from: Body, orders: readonly (readonly string[])[]): Body => {
+    let best: { readonly body: Body; readonly seconds: number } | undefined
+    for (const order of orders) {
+      const made = joinAll(from, order)
+      if (orders.length === 1) return made
+      const seconds = gatherSecondsOf(made, target)
+      if (best === undefined || seconds < best.seconds) best = { body: made, seconds }
+    }
+    return best?.body ?? from
   }
-  return best?.body ?? sides
+  const sides = [role.m, role.n].reduce((at, axes) => {
+    const usual = bySpacing(body, axes).reverse()
+    return joinBest(at, axes.length < 2 ? [usual] : differing([usual, ...ordersOf(body, axes, among)]))
+  }, body)
+  return joinBest(sides, role.k.length < 2 ? [role.k] : ordersOf(body, role.k, among))
 }
+
+/** Orders that are not each other's. */
+const differing = (orders: readonly (readonly string[])[]): (readonly string[])[] => [
+  ...new Map(orders.map((o) => [o.join(), o])).values(),
+]
 
 /** Indices of an axis that vectors take. */
 const leastVector = 8
