@@ -98,10 +98,14 @@ describe('where memory asks for it', () => {
 
   test.each([
     ['joined along', (x: Node) => c.concat([x, c.mul(x, 2)], 0)],
-    ['padded along', (x: Node) => c.pad(x, [
-        [3, 0],
-        [0, 0],
-      ])],
+    [
+      'padded along',
+      (x: Node) =>
+        c.pad(x, [
+          [3, 0],
+          [0, 0],
+        ]),
+    ],
     ['cut into rows that are none of them', (x: Node) => c.reshape(x, [350, 512])],
     ['turned around', (x: Node) => c.flip(x, [0])],
   ])('no parts of what is %s the axis of strips', (_, change) => {

@@ -118,7 +118,9 @@ class Strips {
       const all = new Map(whole.map((n) => [n, next(n.shape, n.dtype)]))
       const sums = this.folded.map((n) => next(n.shape, this.carriedDType(n)))
       const first = next([], 'i32')
-      const own = new Map(striped.map((n) => [n, next(resized(n.shape, this.axisOf(n), this.indicesOf(n, this.rows)), n.dtype)]))
+      const own = new Map(
+        striped.map((n) => [n, next(resized(n.shape, this.axisOf(n), this.indicesOf(n, this.rows)), n.dtype)]),
+      )
       const at = this.members(all, own, this.rows, first)
       const carried = this.folded.map((n, i) => inOrigin(n.origin, () => this.combined(n, sums[i] as Node, at(n))))
       return { params, outputs: [...carried, ...this.kept.map(at)], effects: [] }
@@ -152,10 +154,7 @@ class Strips {
     const rest = extent - covered
     const left = (): ReadonlyMap<Node, Node> =>
       new Map(
-        striped.map((n) => [
-          n,
-          sliceAxis(n, this.axisOf(n), this.indicesOf(n, covered), this.indicesOf(n, extent)),
-        ]),
+        striped.map((n) => [n, sliceAxis(n, this.axisOf(n), this.indicesOf(n, covered), this.indicesOf(n, extent))]),
       )
     const all = new Map<Node, Node>(whole.map((n) => [n, n]))
     const last = rest > 0 ? this.members(all, left(), rest, full([], covered, 'i32')) : undefined

@@ -150,16 +150,19 @@ export function chainBlocks(
   const { rows: most, shared: step } = role.vectors ?? chains ?? { rows: dotBlock.m, shared: dotBlock.k }
   const extent = (axis: string): number => extents.get(axis) ?? 1
   const outermost = (axes: readonly string[]): string[] => bySpacing(body, axes).reverse()
-  const [rows, columns, shared, depth] = [role.rows, role.columns, role.shared, role.depth].map(outermost) as [
-    string[],
-    string[],
-    string[],
-    string[],
-  ]
+  const whole = chains?.grain !== undefined
+  /** With the axis last of which a matrix unit's blocks are: the innermost that they cover in the fewest steps. */
+  const blockLast = (axes: string[], block: number): string[] => {
+    const steps = (axis: string): number => Math.ceil(extent(axis) / block) / extent(axis)
+    const [best] = whole ? axes.toReversed().sort((p, q) => steps(p) - steps(q)) : []
+    return best === undefined ? axes : [...axes.filter((a) => a !== best), best]
+  }
+  const rows = blockLast(outermost(role.rows), most)
+  const shared = blockLast(outermost(role.shared), step)
+  const [columns, depth] = [outermost(role.columns), outermost(role.depth)]
   const programs = pointsOf(extents, role.batch) * Math.ceil(pointsOf(extents, rows) / most)
   const share = programs >= minPrograms ? most : Math.max(most / 2, Math.ceil((programs * most) / minPrograms))
   const quantum = role.vectors === undefined ? (dotBlock.quantum ?? 8) : 4
-  const whole = chains?.grain !== undefined
   const last = rows.at(-1)
   const fits = chains?.bytes === undefined || stagedBytes(body, role, extents, chains, most) <= chains.bytes
   // A matrix unit's blocks are of the innermost axis, and beyond its extent if need be.
@@ -209,7 +212,14 @@ export function chainRepeats(
   const share = visibleShare(visible, grid, extents, extents.get(loops.at(-1)?.axis ?? '') ?? 1)
   const repeats = (l: LetStmt): number => {
     if (![...l.axes, ...foldAxes(l)].some((t) => role.shared.includes(t))) return 1
-    return l.axes.some((t) => role.rows.includes(t)) ? share : share * blocks
+    if (!l.axes.some((t) => role.rows.includes(t))) return share * blocks
+    return (
+      share *
+      programsOf(
+        grid.filter((g) => role.rows.includes(g.axis) && !l.axes.includes(g.axis)),
+        extents,
+      )
+    )
   }
   return new Map(body.lets.map((l) => [l.id, repeats(l)]))
 }

@@ -11,7 +11,24 @@ const cast = (x: Node, dtype: DType): Node => make('cast', [x], { dtype })
 
 const ops = (Object.keys(scalarOps) as ScalarOp[]).filter((op) => op !== 'cast' && op !== 'bitcast')
 
+/** Comparisons of i64 that are places, numbers and shorter integers, and sums and differences of them. */
+const positionExamples: Readonly<Record<string, Example>> = Object.fromEntries(
+  (['eq', 'ne', 'lt', 'le', 'gt', 'ge'] as const).map((op): [string, Example] => [
+    `${op}-of-positions`,
+    (d) => {
+      const shape = [3, 4]
+      const place = (axis: number): Node => make('iota', [], { axis, shape, dtype: 'i64' })
+      const number = d.full(shape, 'i64', BigInt(d.rng.int(-3, 3)))
+      const short = cast(d.param(shape, d.rng.pick(['i32', 'i16', 'u8', 'bool'] as const)), 'i64')
+      const made = d.rng.pick([place(0), number, make('sub', [place(1), place(0)], {}), make('neg', [place(1)], {})])
+      const whole = d.rng.chance(0.5) ? make('max', [made, number], {}) : make('add', [made, number], {})
+      return d.graph(make(op, d.rng.chance(0.5) ? [short, whole] : [whole, short], {}))
+    },
+  ]),
+)
+
 export const valueExamples: Readonly<Record<string, Example>> = {
+  ...positionExamples,
   'empty-result': (d) => d.graph(make('exp', [d.param([0, 3], d.float())], {}), make('neg', [d.param([2], 'f32')], {})),
   commute: (d) => {
     const dtype = d.number()
