@@ -13,7 +13,7 @@ import type { NumericsMode } from '../kernel/ir.ts'
 import { summedLabels } from '../rewrite/contraction.ts'
 import type { Machine } from '../target/machine.ts'
 import { dtypeBytes, isFloat } from '../types/dtype.ts'
-import type { Shape } from '../types/shape.ts'
+import { type Shape, sizeOf } from '../types/shape.ts'
 
 /** Bytes of neighbours that one copy takes. */
 const run = 16
@@ -63,7 +63,7 @@ function ordered(node: NodeOf<'contract'>, operand: Node, labels: string, others
     (l) => labels.includes(l) && others.includes(l),
   )
   const views = viewsOf(operand)
-  if (views === undefined || !views.chain.some((v) => v.op === 'window')) return undefined
+  if (!views.chain.some((v) => v.op === 'window') && !isCutAnywhere(operand, labels, summed)) return undefined
   const { source } = views
   const rank = source.shape.length
   const extentOf = (label: string): number => operand.shape[labels.indexOf(label)] ?? 1
@@ -86,12 +86,23 @@ function ordered(node: NodeOf<'contract'>, operand: Node, labels: string, others
   return undefined
 }
 
+/**
+ * Whether lines of an operand of 16 bits, which the depth is no part of, end inside a copy: channels of images of 7 x 7 times a matrix. Lines of one axis
+ * are padded instead (plan/cost/paddedRows.ts).
+ */
+function isCutAnywhere(operand: Node, labels: string, summed: readonly string[]): boolean {
+  const first = [...labels].findLastIndex((l) => summed.includes(l)) + 1
+  const along = labels.length - first
+  if (dtypeBytes(operand.dtype) > 2 || first === 0 || along < (operand.op === 'reshape' ? 1 : 2)) return false
+  return !isWhole(sizeOf(operand.shape.slice(first)), operand)
+}
+
 /** Views over a node down to what they see, outermost first, and the axis of that which an axis of the views is whole, if it is. */
-function viewsOf(
-  operand: Node,
-):
-  | { readonly chain: readonly Node[]; readonly source: Node; readonly sourceOf: (axis: number) => number | undefined }
-  | undefined {
+function viewsOf(operand: Node): {
+  readonly chain: readonly Node[]
+  readonly source: Node
+  readonly sourceOf: (axis: number) => number | undefined
+} {
   const chain: Node[] = []
   let at = operand
   for (;;) {
@@ -100,7 +111,6 @@ function viewsOf(
     chain.push(at)
     at = inner
   }
-  if (chain.length === 0) return undefined
   return { chain, source: at, sourceOf: (axis) => chain.reduce<number | undefined>(throughView, axis) }
 }
 
