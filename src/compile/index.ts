@@ -18,6 +18,7 @@ import type { HostArray } from '../types/host.ts'
 import type { Precision } from '../types/product.ts'
 import { alignProducts } from './alignedProducts.ts'
 import { assemble, type Kept } from './assemble.ts'
+import { padChannels } from './fewChannels.ts'
 import { multiplyIntegers } from './integerProducts.ts'
 import { takeKnownSums } from './knownSums.ts'
 import { boundScans } from './longScans.ts'
@@ -82,7 +83,7 @@ function prepared(graph: Graph, options: CompileOptions): Rewritten {
   const { graph: rewritten, applied } = rewriteGraph(weighed, { mode, fold: (node) => fold(node, mode) })
   const known = mode === 'fast' && fuse ? takeScaledSums(takeKnownSums(rewritten)) : rewritten
   if (verify) verifyGraph(known)
-  const inOrder = fuse ? orderWindows(known, target, mode) : known
+  const inOrder = fuse ? orderWindows(padChannels(known, target, mode), target, mode) : known
   const aligned = fuse && options.aligns !== false ? alignProducts(inOrder, target, mode) : inOrder
   return { graph: boundOperands(boundScans(aligned, target, mode), operandLimits(target)), applied }
 }

@@ -16,7 +16,7 @@ import { dtypeBytes, isFloat } from '../types/dtype.ts'
 import { type Shape, sizeOf } from '../types/shape.ts'
 
 /** Bytes of neighbours that one copy takes. */
-const run = 16
+export const run = 16
 
 /** The graph with windowed operands of its contractions over values whose channels come last; itself where there are none. */
 export function orderWindows(graph: Graph, { dotBlock }: Machine, mode: NumericsMode): Graph {
@@ -98,7 +98,7 @@ function isCutAnywhere(operand: Node, labels: string, summed: readonly string[])
 }
 
 /** Views over a node down to what they see, outermost first, and the axis of that which an axis of the views is whole, if it is. */
-function viewsOf(operand: Node): {
+export function viewsOf(operand: Node): {
   readonly chain: readonly Node[]
   readonly source: Node
   readonly sourceOf: (axis: number) => number | undefined
