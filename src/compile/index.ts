@@ -20,6 +20,7 @@ import { alignProducts } from './alignedProducts.ts'
 import { assemble, type Kept } from './assemble.ts'
 import { padChannels } from './fewChannels.ts'
 import { multiplyIntegers } from './integerProducts.ts'
+import { keepOrder } from './keptOrder.ts'
 import { takeKnownSums } from './knownSums.ts'
 import { boundScans } from './longScans.ts'
 import { makesWeightsAgain, normaliseWeights } from './normalisedWeights.ts'
@@ -83,7 +84,7 @@ function prepared(graph: Graph, options: CompileOptions): Rewritten {
   const { graph: rewritten, applied } = rewriteGraph(weighed, { mode, fold: (node) => fold(node, mode) })
   const known = mode === 'fast' && fuse ? takeScaledSums(takeKnownSums(rewritten)) : rewritten
   if (verify) verifyGraph(known)
-  const inOrder = fuse ? orderWindows(padChannels(known, target, mode), target, mode) : known
+  const inOrder = fuse ? keepOrder(orderWindows(padChannels(known, target, mode), target, mode)) : known
   const aligned = fuse && options.aligns !== false ? alignProducts(inOrder, target, mode) : inOrder
   return { graph: boundOperands(boundScans(aligned, target, mode), operandLimits(target)), applied }
 }
