@@ -7,6 +7,7 @@ import * as c from '../../../src/compose/index.ts'
 import type { Graph } from '../../../src/graph/node.ts'
 import type { Kernel } from '../../../src/kernel/ir.ts'
 import { cudaTarget, cudaTargetOf } from '../../../src/target/cuda.ts'
+import { vjpGraph } from '../../../src/transforms/vjp.ts'
 import type { DType } from '../../../src/types/dtype.ts'
 import type { Precision } from '../../../src/types/product.ts'
 import { at, inputsOf, trace } from '../../compile/support.ts'
@@ -67,6 +68,31 @@ const convolution = ({ dtype, x, w, options }: (typeof cases)[number]): Graph =>
 
 const onUnits = (kernels: readonly Kernel[]): boolean =>
   kernels.some((k) => emitKernel(k, cudaTarget.simt).source.includes('multiply_'))
+
+/** A step of training: gradients in the data and the weights. */
+const trained = ({ dtype, x, w, options }: (typeof cases)[number]): Graph =>
+  vjpGraph(
+    trace(
+      [
+        { shape: x, dtype },
+        { shape: w, dtype },
+      ],
+      (p) => c.mean(c.tanh(c.conv(c.tanh(at(p, 0)), at(p, 1), options))),
+    ),
+    [0, 1],
+  )
+
+const trainings: typeof cases = [
+  { title: 'one image', dtype: 'bf16', x: [1, 24, 6, 7], w: [40, 24, 3, 3], options: { padding: 1 } },
+  { title: 'three channels', dtype: 'bf16', x: [2, 3, 11, 9], w: [16, 3, 5, 5], options: { padding: 2, stride: 2 } },
+  { title: 'channels of no whole copies', dtype: 'f16', x: [3, 20, 7, 7], w: [12, 20, 3, 3], options: {} },
+  { title: 'images of 7 x 7', dtype: 'bf16', x: [2, 32, 7, 7], w: [24, 32, 1, 1], options: {} },
+  { title: 'eight images', dtype: 'f16', x: [8, 16, 5, 5], w: [16, 16, 3, 3], options: { padding: 1 } },
+]
+
+test.skipIf(!hasCompiler()).each(trainings)('gradients: $title', { timeout: 60_000 }, async (given) => {
+  expect(onUnits(await compare(trained(given), 'ieee', 12))).toBe(true)
+})
 
 // By day each in half precision or in tf32.
 const [inTf32, inHalves] = [some(cases, 2), cases.filter((_, i) => nightly || i % 2 === 1)]
