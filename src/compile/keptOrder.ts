@@ -12,12 +12,13 @@ import { stored } from './windowOrder.ts'
 
 /** The graph with such values read through their copies. */
 export function keepOrder(graph: Graph): Graph {
-  const users = usersOf(graph)
+  const nodes = nodesOf(graph)
+  const users = usersOf(nodes)
   const demanded = new Set<Node>([...graph.outputs, ...graph.effects])
   /** The views that copies are made of, by what they show. */
   const views = new Map<Node, NodeOf<'permute'>>()
   const copies = new Map<Node, Node>()
-  for (const n of nodesOf(graph)) {
+  for (const n of nodes) {
     const [view] = n.inputs
     const [source] = view?.inputs ?? []
     if (n.op !== 'cast' || view?.op !== 'permute' || n.dtype !== view.dtype || source === undefined) continue
@@ -26,18 +27,14 @@ export function keepOrder(graph: Graph): Graph {
     copies.set(n, source)
   }
   if (views.size === 0) return graph
-  const known = new Map<Node, boolean>()
-  /** Whether a value becomes, point by point and nothing else, values that have copies. */
-  const leadsToCopies = (n: Node): boolean => {
-    const have = known.get(n)
-    if (have !== undefined) return have
-    const of = users.get(n) ?? []
-    const found = views.has(n) || (of.length > 0 && !demanded.has(n) && of.every((u) => isAlike(n, u)))
-    known.set(n, found)
-    return found
-  }
+  /** Values that become, point by point and nothing else, values that have copies. */
+  const leading = new Set<Node>()
   const isAlike = (n: Node, user: Node): boolean =>
-    familyOf(user) === 'elementwise' && sameShape(user.shape, n.shape) && leadsToCopies(user)
+    familyOf(user) === 'elementwise' && sameShape(user.shape, n.shape) && leading.has(user)
+  for (const n of nodes.toReversed()) {
+    const of = users.get(n) ?? []
+    if (views.has(n) || (of.length > 0 && !demanded.has(n) && of.every((u) => isAlike(n, u)))) leading.add(n)
+  }
   const settled = new Set(
     [...views].flatMap(([n, view]) => ((users.get(n) ?? []).every((u) => u === view || isAlike(n, u)) ? [n] : [])),
   )
