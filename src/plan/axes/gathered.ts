@@ -1,12 +1,13 @@
 /** What bringing the operands of a product to a matrix unit costs, where their neighbours along the depth lie apart in memory. */
-import type { Expr } from '../../affine/expr.ts'
-import type { Predicate } from '../../affine/predicate.ts'
+import * as ix from '../../affine/expr.ts'
+import { always, type Predicate } from '../../affine/predicate.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { ancestorsOf } from '../../kernel/walk.ts'
 import { isLong } from '../../scalar/ops.ts'
 import { isUniform, motionOf, repeatsOf } from '../../schedule/simt/part/facts.ts'
 import type { Machine } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
+import { sizeOf } from '../../types/shape.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import type { MatrixRole } from './fusedReductions.ts'
 import { isForMatrixUnit } from './matrixRole.ts'
@@ -82,6 +83,20 @@ function filledElement(
   return fill.computed + (loads.length - 1) * fill.load + factors
 }
 
+/**
+ * Seconds of storing the results of a body whose neighbours along an axis lie apart in memory, by the price of gathering as many: of orders of an axis, those
+ * that spare a small operand that must not scatter results.
+ */
+export function scatterSeconds({ stores }: Body, axis: string, { dotBlock }: Machine): number {
+  const each = dotBlock.gatherSeconds
+  if (each === undefined) return 0
+  return stores.reduce((sum, { index, shape, node, mask = always }) => {
+    const bytes = dtypeBytes(node.dtype)
+    const isInRuns = standsInVectors(ix.flatten(index, shape), mask, axis, run / bytes)
+    return isInRuns ? sum : sum + sizeOf(shape) * each[bytes === 2 ? 2 : 4]
+  }, 0)
+}
+
 /** Neighbours along an axis of the depth that operands of a matrix unit are brought in together, for want of another axis: parts of the depth are of whole such groups. */
 export function groupOfDepth(body: Body, matrix: MatrixRole, axis: string, { dotBlock }: Machine): number {
   const product = productOnUnit(body, matrix)
@@ -120,7 +135,7 @@ function isNear(body: Body, { op, axes, dtype }: LetStmt, { memorySector = run }
 }
 
 /** Whether aligned groups of `n` neighbours along an axis stand side by side at a position, or are the same elements; a mask holds for all or none of each. */
-export function standsInVectors(position: Expr, mask: Predicate, axis: string, n: number): boolean {
+export function standsInVectors(position: ix.Expr, mask: Predicate, axis: string, n: number): boolean {
   if (!isUniform(mask, axis, n, anywhere, never)) return false
   const motion = motionOf(position, axis, n, anywhere, never)
   if (motion?.stride === 1) return motion.divisor % n === 0

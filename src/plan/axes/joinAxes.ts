@@ -11,7 +11,7 @@ import { isArgCombiner } from '../../scalar/ops.ts'
 import type { Machine } from '../../target/machine.ts'
 import { type Body, mapStore, pointsOf } from '../body/body.ts'
 import { longestAxis } from '../body/collapse.ts'
-import { gatherSeconds, standsInVectors } from './gathered.ts'
+import { gatherSeconds, scatterSeconds, standsInVectors } from './gathered.ts'
 import { bySpacing } from './gridAxes.ts'
 import { isForMatrixUnit, matrixRole, storeUnit } from './matrixRole.ts'
 import { positionOfLoad, strideAlong } from './positions.ts'
@@ -33,13 +33,13 @@ export function joinProductAxes(body: Body, target: Machine, mode: NumericsMode)
       .filter((group) => pointsOf(extents, group) <= longestAxis(target))
       .reduce(join, from)
   const among = ancestorsOf(operandsOf(dot.op), lets)
-  /** The body of the order of some axes by which its operands gather least; the first where nothing tells them apart. */
+  /** The body of the order of some axes by which least is gathered, and scattered; the first where nothing tells them apart. */
   const joinBest = (from: Body, orders: readonly (readonly string[])[]): Body => {
     let best: { readonly body: Body; readonly seconds: number } | undefined
     for (const order of orders) {
       const made = joinAll(from, order)
       if (orders.length === 1) return made
-      const seconds = gatherSecondsOf(made, target)
+      const seconds = gatherSecondsOf(made, target) + scatterSeconds(made, order.at(-1) ?? '', target)
       if (best === undefined || seconds < best.seconds) best = { body: made, seconds }
     }
     return best?.body ?? from
