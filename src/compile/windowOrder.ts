@@ -64,26 +64,47 @@ function ordered(node: NodeOf<'contract'>, operand: Node, labels: string, others
   )
   const views = viewsOf(operand)
   if (!views.chain.some((v) => v.op === 'window') && !isCutAnywhere(operand, labels, summed)) return undefined
-  const { source } = views
-  const rank = source.shape.length
   const extentOf = (label: string): number => operand.shape[labels.indexOf(label)] ?? 1
-  const sourceOf = (label: string): number | undefined => views.sourceOf(labels.indexOf(label))
+  const seen = new Map([...labels].map((l, d) => [l, seenBy(views.chain, d, views.source)]))
   const own = [...labels].filter((l) => !others.includes(l))
   const along = (of: readonly string[]): number =>
-    of.reduce((n, l) => (sourceOf(l) === undefined ? n * extentOf(l) : n), 1)
+    of.reduce((n, l) => (seen.get(l) === undefined ? n * extentOf(l) : n), 1)
   // Tiles of 16 bits are multiplied as they lie in memory, along the depth or across it.
   const byColumns = dtypeBytes(operand.dtype) === 2 && along(summed) > along(own)
   for (const label of byColumns ? [...own, ...summed] : summed) {
-    const axis = sourceOf(label)
-    if (axis === undefined || axis === rank - 1 || !isWhole(extentOf(label), operand)) continue
+    const at = seen.get(label)
+    if (at === undefined || !isWhole(extentOf(label), operand)) continue
+    const { source, axis, chain } = at
+    const rank = source.shape.length
+    if (axis === rank - 1) continue
     const order = [...Array.from({ length: rank }, (_, d) => d).filter((d) => d !== axis), axis]
     const last = stored(makeNode('permute', [source], { perm: order }))
     const back = makeNode('permute', [last], { perm: order.map((_, d) => order.indexOf(d)) })
-    const rebuilt = views.chain.reduceRight<Node>((x, view) => withInputs(view, [x]), back)
+    const rebuilt = chain.reduceRight<Node>((x, view) => withInputs(view, [x]), back)
     const depth = own.includes(label) ? undefined : [...summed.filter((l) => l !== label), label].join('')
     return { of: operand, node: rebuilt, depth }
   }
   return undefined
+}
+
+interface Seen {
+  readonly source: Node
+  readonly axis: number
+  readonly chain: readonly Node[]
+}
+
+/** What views see of an axis, behind all windows: up to where it is an axis no more, since it is joined with others there; undefined of places and taps. */
+function seenBy(chain: readonly Node[], of: number, last: Node): Seen | undefined {
+  let axis = of
+  for (const [i, view] of chain.entries()) {
+    const inner = throughView(axis, view)
+    if (inner === undefined) {
+      const isBehind = !chain.slice(i).some((v) => v.op === 'window')
+      return isBehind && i > 0 ? { source: view, axis, chain: chain.slice(0, i) } : undefined
+    }
+    axis = inner
+  }
+  return { source: last, axis, chain }
 }
 
 /**

@@ -42,7 +42,7 @@ export function lowerChain(name: string, planned: Body, roles: Roles, target: Ma
   const stores =
     made?.map((s) => s.store(params)) ??
     form.body.stores.map(
-      (s): Stmt => ({ kind: 'store', param: params.stored(s), index: s.index, mask: [], value: s.value }),
+      (s): Stmt => ({ kind: 'store', param: params.stored(s), index: s.index, mask: s.mask ?? [], value: s.value }),
     )
   const own = chain.parts === undefined ? [] : [{ name: partAxis(chain.parts), extent: chain.parts.parts }]
   const part: KernelPart = { axes: [...form.body.axes, ...own], grid: blocks.grid, body: [...statements, ...stores] }

@@ -15,12 +15,14 @@ import { gatherSeconds, scatterSeconds, standsInVectors } from './gathered.ts'
 import { bySpacing } from './gridAxes.ts'
 import { isForMatrixUnit, matrixRole, storeUnit } from './matrixRole.ts'
 import { positionOfLoad, strideAlong } from './positions.ts'
+import { inWholeGrains } from './wholeGrains.ts'
 
 /** The body with one axis a role of its matrix product (of two, one for the depth of each), where a matrix unit of the machine takes it; else the body itself. */
 export function joinProductAxes(body: Body, target: Machine, mode: NumericsMode): Body {
   if (mode === 'strict' || target.dotBlock.grains === undefined || target.keepsAxes === true) return body
   const dots = body.lets.filter((l) => l.op.kind === 'dot')
-  if (dots.length === 2 && target.chains?.grain !== undefined) return dots.reduce(joinDepth, body)
+  if (dots.length > 1 && target.chains?.grain !== undefined)
+    return inWholeGrains(dots.length === 2 ? dots.reduce(joinDepth, body) : body, target)
   const [dot] = dots
   if (dot?.op.kind !== 'dot' || dots.length > 1 || body.axes.some((a) => a.extent === 0)) return body
   const lets = new Map(body.lets.map((l) => [l.id, l]))

@@ -45,6 +45,8 @@ const cases: readonly Case[] = [
   { name: 'a prefix', dtype: 'bf16', sizes: [1, 1, 256, 256, 16, 16], options: {}, prefix: 150 },
   { name: 'groups, a prefix', dtype: 'bf16', sizes: [1, 1, 200, 200, 64, 64], options: {}, prefix: 70 },
   { name: 'heads that share keys', dtype: 'bf16', sizes: [4, 2, 96, 130, 16, 16], options: { scale: 0.5 } },
+  { name: 'widths of no whole grains', dtype: 'bf16', sizes: [2, 1, 70, 75, 40, 40], options: { causal: true } },
+  { name: 'a width and another of no whole grains', dtype: 'f16', sizes: [1, 1, 64, 130, 24, 72], options: {} },
 ]
 
 /** Few queries over many keys, which are cut into parts. */
@@ -57,6 +59,7 @@ const longCases: readonly Case[] = [
     options: { scale: 0.125 },
     rotated: true,
   },
+  { name: 'one query, a width of no whole grains', dtype: 'bf16', sizes: [4, 1, 1, 1999, 40, 40], options: {} },
   {
     name: 'keys that nothing sees',
     dtype: 'f16',

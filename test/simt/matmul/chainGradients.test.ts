@@ -50,6 +50,13 @@ const cases: readonly Case[] = [
     groups: false,
     chains: 4,
   },
+  {
+    name: 'widths of no whole grains',
+    dtype: 'bf16',
+    sizes: [2, 2, 75, 130, 40, 40],
+    options: { causal: true },
+    groups: false,
+  },
   { name: 'groups', dtype: 'bf16', sizes: [1, 1, 192, 128, 64, 64], options: {}, groups: true },
   { name: 'groups, tails', dtype: 'f16', sizes: [1, 1, 150, 200, 64, 64], options: { causal: true }, groups: true },
   { name: 'heads that share keys', dtype: 'bf16', sizes: [4, 2, 130, 150, 64, 64], options: {}, groups: true },
