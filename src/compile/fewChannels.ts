@@ -13,6 +13,9 @@ import type { Machine } from '../target/machine.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { isForUnit, run, stored, viewsOf } from './windowOrder.ts'
 
+/** Of images: behind their number, before their places. */
+const channelAxis = 1
+
 /** Of what is multiplied, the most that may be zeros beside each channel. */
 const mostZeros = 2
 
@@ -27,12 +30,14 @@ export function padChannels(graph: Graph, { dotBlock }: Machine, mode: NumericsM
     const found = channelsOf(lhs, a) ?? channelsOf(rhs, b)
     if (found === undefined) return same
     const { of, label, extent, views } = found
-    const more = extent - (of.shape[(of === lhs ? a : b).indexOf(label)] ?? 0)
+    // Groups of channels are batches of products.
+    if (a.includes(label) && b.includes(label) && out.includes(label)) return same
+    const more = extent - (views.source.shape[channelAxis] ?? 0)
     return inOrigin(node.origin, () => {
       const widened = (x: Node, axis: number): Node => (axis < 0 ? x : padEnd(x, axis, more))
       const data = views.chain.reduceRight<Node>(
         (x, view) => withInputs(view, [x]),
-        stored(widened(views.source, found.axis)),
+        stored(padEnd(views.source, channelAxis, more)),
       )
       const [x, y] = of === lhs ? [data, widened(rhs, b.indexOf(label))] : [widened(lhs, a.indexOf(label)), data]
       const made = makeNode('contract', [x, y], node.attrs)
@@ -45,25 +50,21 @@ export function padChannels(graph: Graph, { dotBlock }: Machine, mode: NumericsM
 interface Channels {
   readonly of: Node
   readonly label: string
-  /** The axis of what the views see, and what it is padded to. */
-  readonly axis: number
+  /** What they are padded to. */
   readonly extent: number
   readonly views: ReturnType<typeof viewsOf>
 }
 
-/** The channels of an operand that has windows: an axis beside them that is shorter than a copy. Axes before them, images, are as good as any where they are whole copies. */
+/** The channels of images that an operand has windows over, where they are fewer than a copy takes: the axis behind that of images. */
 function channelsOf(operand: Node, labels: string): Channels | undefined {
   const views = viewsOf(operand)
   if (views.chain.length === 0 || !views.chain.every((v) => v.op === 'window' || v.op === 'pad')) return undefined
   if (!views.chain.some((v) => v.op === 'window')) return undefined
   const group = run / dtypeBytes(operand.dtype)
-  for (const [d, label] of [...labels].entries()) {
-    const [extent = 1, axis] = [operand.shape[d], views.sourceOf(d)]
-    // Axis 1 of an image.
-    if (axis === undefined || axis === 0 || axis === views.source.shape.length - 1 || extent >= group) continue
-    if (extent * (1 + mostZeros) >= group) return { of: operand, label, axis, extent: group, views }
-  }
-  return undefined
+  const d = [...labels].findIndex((_, i) => views.sourceOf(i) === channelAxis)
+  const [label, extent = 1] = [labels[d], operand.shape[d]]
+  const isFew = extent < group && extent * (1 + mostZeros) >= group
+  return label !== undefined && isFew ? { of: operand, label, extent: group, views } : undefined
 }
 
 const padEnd = (x: Node, axis: number, more: number): Node =>

@@ -24,7 +24,9 @@ export function inWholeGrains(body: Body, { chains }: Machine): Body {
   const grain = chains?.grain
   const lets = new Map(body.lets.map((l) => [l.id, l]))
   const dots = body.lets.flatMap((l) => (l.op.kind === 'dot' ? [{ let: l, op: l.op }] : []))
-  if (grain === undefined || dots.length < 2 || !dots.every(({ op }) => isForMatrixUnit(op, lets))) return body
+  // A unit takes chains of 16 bits alone.
+  const isForUnit = ({ op }: (typeof dots)[number]): boolean => op.precision === undefined && isForMatrixUnit(op, lets)
+  if (grain === undefined || !dots.every(isForUnit)) return body
   const widths = new Map<string, number>()
   for (const axis of heldAxes(dots, lets)) {
     const extent = body.axes.find((a) => a.name === axis)?.extent ?? 1
@@ -37,7 +39,7 @@ export function inWholeGrains(body: Body, { chains }: Machine): Body {
   return widened(body, widths, grain)
 }
 
-/** Depths of products of loaded operands, and columns of those of what the former give. */
+/** Depths of products of loaded operands, and columns of those of what the former give; none where no product is made of another. */
 function heldAxes(
   dots: readonly { readonly let: LetStmt; readonly op: Dot }[],
   lets: ReadonlyMap<ValueId, LetStmt>,
@@ -45,6 +47,7 @@ function heldAxes(
   const isDot = (id: ValueId): boolean => lets.get(id)?.op.kind === 'dot'
   const isOwn = (id: ValueId): boolean => [...ancestorsOf([id], lets)].some(isDot)
   const tiles = dots.filter(({ op }) => !isOwn(op.a) && !isOwn(op.b))
+  if (tiles.length === dots.length) return new Set()
   const ofTiles = new Set(tiles.flatMap((d) => d.let.axes))
   const out = new Set(tiles.flatMap((d) => d.op.axes))
   for (const { op } of dots)
