@@ -11,7 +11,7 @@ import { mapGraph, withInputs } from '../graph/traverse.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
 import type { Machine } from '../target/machine.ts'
 import { dtypeBytes } from '../types/dtype.ts'
-import { isForUnit, run, stored, viewsOf } from './windowOrder.ts'
+import { isForUnit, run, type Seen, seenBy, stored, viewsOf } from './windowOrder.ts'
 
 /** Of images: behind their number, before their places. */
 const channelAxis = 1
@@ -29,15 +29,15 @@ export function padChannels(graph: Graph, { dotBlock }: Machine, mode: NumericsM
     const { lhs: a, rhs: b, out } = node.attrs
     const found = channelsOf(lhs, a) ?? channelsOf(rhs, b)
     if (found === undefined) return same
-    const { of, label, extent, views } = found
+    const { of, label, extent, seen } = found
     // Groups of channels are batches of products.
     if (a.includes(label) && b.includes(label) && out.includes(label)) return same
-    const more = extent - (views.source.shape[channelAxis] ?? 0)
+    const more = extent - (seen.source.shape[channelAxis] ?? 0)
     return inOrigin(node.origin, () => {
       const widened = (x: Node, axis: number): Node => (axis < 0 ? x : padEnd(x, axis, more))
-      const data = views.chain.reduceRight<Node>(
+      const data = seen.chain.reduceRight<Node>(
         (x, view) => withInputs(view, [x]),
-        stored(padEnd(views.source, channelAxis, more)),
+        stored(padEnd(seen.source, channelAxis, more)),
       )
       const [x, y] = of === lhs ? [data, widened(rhs, b.indexOf(label))] : [widened(lhs, a.indexOf(label)), data]
       const made = makeNode('contract', [x, y], node.attrs)
@@ -52,19 +52,22 @@ interface Channels {
   readonly label: string
   /** What they are padded to. */
   readonly extent: number
-  readonly views: ReturnType<typeof viewsOf>
+  readonly seen: Seen
 }
 
 /** The channels of images that an operand has windows over, where they are fewer than a copy takes: the axis behind that of images. */
 function channelsOf(operand: Node, labels: string): Channels | undefined {
   const views = viewsOf(operand)
-  if (views.chain.length === 0 || !views.chain.every((v) => v.op === 'window' || v.op === 'pad')) return undefined
-  if (!views.chain.some((v) => v.op === 'window')) return undefined
+  const isPlain = views.chain.every((v) => v.op === 'window' || v.op === 'pad')
+  if (!isPlain || !views.chain.some((v) => v.op === 'window')) return undefined
   const group = run / dtypeBytes(operand.dtype)
-  const d = [...labels].findIndex((_, i) => views.sourceOf(i) === channelAxis)
-  const [label, extent = 1] = [labels[d], operand.shape[d]]
-  const isFew = extent < group && extent * (1 + mostZeros) >= group
-  return label !== undefined && isFew ? { of: operand, label, extent: group, views } : undefined
+  for (const [d, label] of [...labels].entries()) {
+    const [extent = 1, seen] = [operand.shape[d], seenBy(views, d)]
+    if (seen?.axis !== channelAxis) continue
+    const isFew = extent < group && extent * (1 + mostZeros) >= group
+    return isFew ? { of: operand, label, extent: group, seen } : undefined
+  }
+  return undefined
 }
 
 const padEnd = (x: Node, axis: number, more: number): Node =>

@@ -65,7 +65,7 @@ function ordered(node: NodeOf<'contract'>, operand: Node, labels: string, others
   const views = viewsOf(operand)
   if (!views.chain.some((v) => v.op === 'window') && !isCutAnywhere(operand, labels, summed)) return undefined
   const extentOf = (label: string): number => operand.shape[labels.indexOf(label)] ?? 1
-  const seen = new Map([...labels].map((l, d) => [l, seenBy(views.chain, d, views.source)]))
+  const seen = new Map([...labels].map((l, d) => [l, seenBy(views, d)]))
   const own = [...labels].filter((l) => !others.includes(l))
   const along = (of: readonly string[]): number =>
     of.reduce((n, l) => (seen.get(l) === undefined ? n * extentOf(l) : n), 1)
@@ -87,14 +87,13 @@ function ordered(node: NodeOf<'contract'>, operand: Node, labels: string, others
   return undefined
 }
 
-interface Seen {
-  readonly source: Node
+export interface Seen extends ReturnType<typeof viewsOf> {
+  /** Of the source. */
   readonly axis: number
-  readonly chain: readonly Node[]
 }
 
 /** What views see of an axis, behind all windows: up to where it is an axis no more, since it is joined with others there; undefined of places and taps. */
-function seenBy(chain: readonly Node[], of: number, last: Node): Seen | undefined {
+export function seenBy({ chain, source }: ReturnType<typeof viewsOf>, of: number): Seen | undefined {
   let axis = of
   for (const [i, view] of chain.entries()) {
     const inner = throughView(axis, view)
@@ -104,7 +103,7 @@ function seenBy(chain: readonly Node[], of: number, last: Node): Seen | undefine
     }
     axis = inner
   }
-  return { source: last, axis, chain }
+  return { source, axis, chain }
 }
 
 /**
@@ -118,12 +117,8 @@ function isCutAnywhere(operand: Node, labels: string, summed: readonly string[])
   return !isWhole(sizeOf(operand.shape.slice(first)), operand)
 }
 
-/** Views over a node down to what they see, outermost first, and the axis of that which an axis of the views is whole, if it is. */
-export function viewsOf(operand: Node): {
-  readonly chain: readonly Node[]
-  readonly source: Node
-  readonly sourceOf: (axis: number) => number | undefined
-} {
+/** Views over a node down to what they see, outermost first. */
+export function viewsOf(operand: Node): { readonly chain: readonly Node[]; readonly source: Node } {
   const chain: Node[] = []
   let at = operand
   for (;;) {
@@ -132,7 +127,7 @@ export function viewsOf(operand: Node): {
     chain.push(at)
     at = inner
   }
-  return { chain, source: at, sourceOf: (axis) => chain.reduce<number | undefined>(throughView, axis) }
+  return { chain, source: at }
 }
 
 /** Whether a node is a view that windows are made with: of the phases of transposed convolutions, elements repeated in a row are a part. */
@@ -140,8 +135,7 @@ const isView = (n: Node): boolean =>
   n.op === 'window' || n.op === 'pad' || n.op === 'slice' || n.op === 'broadcast' || n.op === 'reshape'
 
 /** The axis of a view's operand that an axis of the view is, or is the last digit of. */
-function throughView(axis: number | undefined, view: Node): number | undefined {
-  if (axis === undefined) return undefined
+function throughView(axis: number, view: Node): number | undefined {
   if (view.op === 'window') {
     if (axis === view.attrs.axis || axis === view.attrs.axis + 1) return undefined
     return axis > view.attrs.axis ? axis - 1 : axis

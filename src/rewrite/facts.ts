@@ -1,6 +1,7 @@
 /** Questions the rules ask of nodes, and small builders that leave out what would change nothing. */
 import { makeNode } from '../graph/build.ts'
 import type { Node, NodeOf } from '../graph/node.ts'
+import { opTable } from '../graph/table.ts'
 import { scalarOf } from '../scalar/host.ts'
 import type { Range } from '../scalar/narrow.ts'
 import type { Scalar } from '../scalar/ops.ts'
@@ -49,6 +50,10 @@ export const isPlainBroadcast = (n: Node): n is Extract<Node, { op: 'broadcast' 
   const [x] = n.inputs
   return n.op === 'broadcast' && x !== undefined && n.attrs.dims.every((d, i) => n.shape[d] === x.shape[i])
 }
+
+/** Operations that move elements, or repeat them. */
+export const movesElements = (n: Node): boolean =>
+  opTable[n.op].family === 'view' && n.inputs.length === 1 && n.op !== 'pad'
 
 /** A literal, or a view of one that costs nothing to store: `broadcast`, `reshape` or `permute` of a literal. */
 export function isLiteral(n: Node): boolean {

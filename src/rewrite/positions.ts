@@ -1,11 +1,11 @@
 /** Integers of 64 bits that fit 32 are compared in 32: positions, as imported models count them. Masks are seen as such then, and threads and vectors do half the work. */
 import { makeNode } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
-import { opTable } from '../graph/table.ts'
 import { withInputs } from '../graph/traverse.ts'
 import { narrowRange, type Range, rangeThrough } from '../scalar/narrow.ts'
 import { isScalarOp } from '../scalar/ops.ts'
-import { fullOf, fullValue } from './facts.ts'
+import { integerRange } from '../types/dtype.ts'
+import { fullOf, fullValue, movesElements } from './facts.ts'
 import { type Rule, rule } from './rule.ts'
 
 /** Operations that are followed up from a comparison: more are not looked at. */
@@ -17,7 +17,8 @@ interface Short {
   readonly range: Range
 }
 
-const i32: Range = { lo: -(2 ** 31), hi: 2 ** 31 - 1 }
+const { lo: least, end } = integerRange('i32')
+const i32: Range = { lo: least, hi: end - 1 }
 const fits = ({ lo, hi }: Range): boolean => lo >= i32.lo && hi <= i32.hi
 
 /** An i64 computed in i32, where all on the way fits: places along an axis, numbers, shorter integers, and sums and differences of such. */
@@ -41,27 +42,17 @@ function shortOf(n: Node, steps = mostSteps): Short | undefined {
     if (range === undefined) return undefined
     return { node: x.dtype === 'i32' ? x : makeNode('cast', [x], { dtype: 'i32' }), range }
   }
-  const isView = opTable[op].family === 'view' && inputs.length === 1 && op !== 'pad'
-  if (!isView && (!isScalarOp(op) || op === 'select')) return undefined
-  const parts = inputs.map((input) => shortOf(input, steps - 1))
-  const known = parts.flatMap((p) => p ?? [])
-  if (known.length < parts.length) return undefined
-  const range = isView
-    ? known[0]?.range
-    : isScalarOp(op)
-      ? rangeThrough(
-          op,
-          known.map((k) => k.range),
-        )
-      : undefined
-  if (range === undefined || !fits(range)) return undefined
-  return {
-    node: withInputs(
-      n,
-      known.map((k) => k.node),
-    ),
-    range,
+  if (!movesElements(n) && !isScalarOp(op)) return undefined
+  const known: Short[] = []
+  for (const input of inputs) {
+    const short = shortOf(input, steps - 1)
+    if (short === undefined) return undefined
+    known.push(short)
   }
+  const ranges = known.map((k) => k.range)
+  const range = isScalarOp(op) ? rangeThrough(op, ranges) : ranges[0]
+  const made = known.map((k) => k.node)
+  return range === undefined || !fits(range) ? undefined : { node: withInputs(n, made), range }
 }
 
 const comparisons = ['eq', 'ne', 'lt', 'le', 'gt', 'ge'] as const

@@ -4,20 +4,16 @@
  */
 import { makeNode } from '../graph/build.ts'
 import type { Node, NodeOf } from '../graph/node.ts'
-import { opTable } from '../graph/table.ts'
 import { withInputs } from '../graph/traverse.ts'
 import { fits16, narrowRange, type Range, rangeThrough } from '../scalar/narrow.ts'
 import { isScalarOp } from '../scalar/ops.ts'
 import type { HostArray } from '../types/host.ts'
 import { sizeOf } from '../types/shape.ts'
-import { foldLimit, fullValue, storedAsItIs } from './facts.ts'
+import { foldLimit, fullValue, movesElements, storedAsItIs } from './facts.ts'
 import { type Rule, rule } from './rule.ts'
 
 /** Operations that are followed up from a contraction: more are not looked at. */
 const mostSteps = 12
-
-/** Operations that move elements, or repeat them. */
-const movesElements = (n: Node): boolean => opTable[n.op].family === 'view' && n.inputs.length === 1 && n.op !== 'pad'
 
 /** Numbers of f32 up to here are integers one apart. */
 const exactF32 = 2 ** 24

@@ -48,15 +48,10 @@ export function joinProductAxes(body: Body, target: Machine, mode: NumericsMode)
   }
   const sides = [role.m, role.n].reduce((at, axes) => {
     const usual = bySpacing(body, axes).reverse()
-    return joinBest(at, axes.length < 2 ? [usual] : differing([usual, ...ordersOf(body, axes, among)]))
+    return joinBest(at, axes.length < 2 ? [usual] : ordersOf(body, axes, among, usual))
   }, body)
   return joinBest(sides, role.k.length < 2 ? [role.k] : ordersOf(body, role.k, among))
 }
-
-/** Orders that are not each other's. */
-const differing = (orders: readonly (readonly string[])[]): (readonly string[])[] => [
-  ...new Map(orders.map((o) => [o.join(), o])).values(),
-]
 
 /** Indices of an axis that vectors take. */
 const leastVector = 8
@@ -130,9 +125,14 @@ function joinable(body: Body, dot: ValueId, axes: readonly string[]): string[][]
   return [...groups.values()].filter((g) => g.length > 1)
 }
 
-/** Orders of some axes: by their strides in each load that has one for all, the longest first; else as they are. */
-function ordersOf(body: Body, axes: readonly string[], among: ReadonlySet<ValueId>): (readonly string[])[] {
-  const orders = new Map<string, readonly string[]>()
+/** Orders of some axes, each once: a given one first, and by their strides in each load that has one for all, the longest first; else as they are. */
+function ordersOf(
+  body: Body,
+  axes: readonly string[],
+  among: ReadonlySet<ValueId>,
+  first?: readonly string[],
+): (readonly string[])[] {
+  const orders = new Map<string, readonly string[]>(first === undefined ? [] : [[first.join(), first]])
   for (const l of body.lets) {
     if (l.op.kind !== 'load' || !among.has(l.id)) continue
     const position = positionOfLoad(body, l.op)

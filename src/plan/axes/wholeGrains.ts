@@ -19,6 +19,9 @@ const most = 1.5
 
 type Dot = Extract<TileOp, { kind: 'dot' }>
 
+/** Of axes that grow: what they count, and the whole grains that hold it. */
+type Widths = Map<string, { readonly extent: number; readonly whole: number }>
+
 /** The body with such axes widened; itself where there are none. */
 export function inWholeGrains(body: Body, { chains }: Machine): Body {
   const grain = chains?.grain
@@ -27,16 +30,16 @@ export function inWholeGrains(body: Body, { chains }: Machine): Body {
   // A unit takes chains of 16 bits alone.
   const isForUnit = ({ op }: (typeof dots)[number]): boolean => op.precision === undefined && isForMatrixUnit(op, lets)
   if (grain === undefined || !dots.every(isForUnit)) return body
-  const widths = new Map<string, number>()
+  const widths: Widths = new Map()
   for (const axis of heldAxes(dots, lets)) {
     const extent = body.axes.find((a) => a.name === axis)?.extent ?? 1
     const whole = Math.ceil(extent / grain) * grain
     if (extent === whole) continue
     if (extent % copy !== 0 || whole > most * extent) return body
-    widths.set(axis, extent)
+    widths.set(axis, { extent, whole })
   }
   if (widths.size === 0 || !body.lets.every((l) => mayWiden(l, widths))) return body
-  return widened(body, widths, grain)
+  return widened(body, widths)
 }
 
 /** Depths of products of loaded operands, and columns of those of what the former give; none where no product is made of another. */
@@ -59,7 +62,7 @@ function heldAxes(
 type Plain = keyof typeof combinerOp
 
 /** Whether a statement has a value for places beyond an axis: loads that are zero elsewhere, too, and folds that some value leaves as they are. */
-function mayWiden({ axes, op }: LetStmt, widths: ReadonlyMap<string, number>): boolean {
+function mayWiden({ axes, op }: LetStmt, widths: Widths): boolean {
   const along = op.kind === 'reduce' || op.kind === 'dot' ? [...axes, ...op.axes] : axes
   if (!along.some((t) => widths.has(t))) return true
   if (op.kind === 'load') return op.mask.length === 0 || Number(op.other) === 0
@@ -67,16 +70,17 @@ function mayWiden({ axes, op }: LetStmt, widths: ReadonlyMap<string, number>): b
   return op.kind !== 'random' && op.kind !== 'scan' && op.kind !== 'at'
 }
 
-function widened(body: Body, widths: ReadonlyMap<string, number>, grain: number): Body {
-  const whole = (t: string, extent: number): number => (widths.has(t) ? Math.ceil(extent / grain) * grain : extent)
-  const axisOf = (t: string): ix.Expr => ix.axis(t, whole(t, widths.get(t) ?? 1))
+function widened(body: Body, widths: Widths): Body {
   const inside = (axes: Iterable<string>): Bound[] =>
     [...axes].flatMap((t) => {
-      const hi = widths.get(t)
-      return hi === undefined ? [] : [{ expr: axisOf(t), lo: 0, hi }]
+      const width = widths.get(t)
+      return width === undefined ? [] : [{ expr: ix.axis(t, width.whole), lo: 0, hi: width.extent }]
     })
   const map = (e: ix.Expr): ix.Expr =>
-    ix.substitute(e, (a) => (a.kind === 'axis' && widths.has(a.name) ? axisOf(a.name) : undefined))
+    ix.substitute(e, (a) => {
+      const width = a.kind === 'axis' ? widths.get(a.name) : undefined
+      return a.kind === 'axis' && width !== undefined ? ix.axis(a.name, width.whole) : undefined
+    })
   let next = Math.max(...body.lets.map((l) => l.id)) + 1
   const lets: LetStmt[] = []
   const emit = (dtype: DType, axes: readonly string[], op: TileOp): ValueId => {
@@ -111,5 +115,10 @@ function widened(body: Body, widths: ReadonlyMap<string, number>, grain: number)
     const bounds = inside(new Set(s.index.flatMap((e) => [...ix.axesOf(e)])))
     return bounds.length === 0 ? at : { ...at, mask: conjoin(at.mask ?? always, ...bounds) }
   })
-  return { ...body, axes: body.axes.map((a) => ({ ...a, extent: whole(a.name, a.extent) })), lets, stores }
+  return {
+    ...body,
+    axes: body.axes.map((a) => ({ ...a, extent: widths.get(a.name)?.whole ?? a.extent })),
+    lets,
+    stores,
+  }
 }
