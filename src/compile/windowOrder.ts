@@ -6,7 +6,7 @@
  */
 
 import { inOrigin } from '../diagnostics/origin.ts'
-import { makeNode } from '../graph/build.ts'
+import { makeNode, withContext } from '../graph/build.ts'
 import type { Graph, Node, NodeOf } from '../graph/node.ts'
 import { mapGraph, withInputs } from '../graph/traverse.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
@@ -21,21 +21,25 @@ export const run = 16
 /** The graph with windowed operands of its contractions over values whose channels come last; itself where there are none. */
 export function orderWindows(graph: Graph, { dotBlock }: Machine, mode: NumericsMode): Graph {
   if (mode === 'strict' || dotBlock.gatherSeconds === undefined) return graph
-  return mapGraph(graph, (node, inputs) => {
-    const [lhs, rhs] = inputs
-    const same = withInputs(node, inputs)
-    if (node.op !== 'contract' || lhs === undefined || rhs === undefined || !isForUnit(node)) return same
-    const { lhs: a, rhs: b } = node.attrs
-    const data = ordered(node, lhs, a, b) ?? ordered(node, rhs, b, a)
-    if (data === undefined) return same
-    return inOrigin(node.origin, () => {
-      const isFirst = data.of === lhs
-      const other = { node: isFirst ? rhs : lhs, labels: isFirst ? b : a }
-      const weights = data.depth === undefined ? byOwn(other, isFirst ? a : b) : byDepth(other, data.depth)
-      const [x, y] = isFirst ? [data.node, weights.node] : [weights.node, data.node]
-      const labels = isFirst ? { lhs: a, rhs: weights.labels } : { lhs: weights.labels, rhs: b }
-      return makeNode('contract', [x, y], { ...node.attrs, ...labels })
-    })
+  // What several products read in one order is one value.
+  return withContext(() => mapGraph(graph, inOrders))
+}
+
+/** A node on other inputs: a product over operands in the order that suits a unit. */
+function inOrders(node: Node, inputs: readonly Node[]): Node {
+  const [lhs, rhs] = inputs
+  const same = withInputs(node, inputs)
+  if (node.op !== 'contract' || lhs === undefined || rhs === undefined || !isForUnit(node)) return same
+  const { lhs: a, rhs: b } = node.attrs
+  const data = ordered(node, lhs, a, b) ?? ordered(node, rhs, b, a)
+  if (data === undefined) return same
+  return inOrigin(node.origin, () => {
+    const isFirst = data.of === lhs
+    const other = { node: isFirst ? rhs : lhs, labels: isFirst ? b : a }
+    const weights = data.depth === undefined ? byOwn(other, isFirst ? a : b) : byDepth(other, data.depth)
+    const [x, y] = isFirst ? [data.node, weights.node] : [weights.node, data.node]
+    const labels = isFirst ? { lhs: a, rhs: weights.labels } : { lhs: weights.labels, rhs: b }
+    return makeNode('contract', [x, y], { ...node.attrs, ...labels })
   })
 }
 
@@ -63,7 +67,8 @@ function ordered(node: NodeOf<'contract'>, operand: Node, labels: string, others
     (l) => labels.includes(l) && others.includes(l),
   )
   const views = viewsOf(operand)
-  if (!views.chain.some((v) => v.op === 'window') && !isCutAnywhere(operand, labels, summed)) return undefined
+  const isSpread = views.chain.some((v) => v.op === 'window' || v.op === 'pad')
+  if (!isSpread && !isCutAnywhere(operand, labels, summed)) return undefined
   const extentOf = (label: string): number => operand.shape[labels.indexOf(label)] ?? 1
   const seen = new Map([...labels].map((l, d) => [l, seenBy(views, d)]))
   const own = [...labels].filter((l) => !others.includes(l))

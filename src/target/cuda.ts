@@ -48,6 +48,7 @@ export const cudaTarget: SimtTarget = {
     grains: [16, 64],
     deep: { rows: 16, columns: 64, bytes: 256, stepSeconds: 0.5e-6 },
     stepSeconds: 1e-6,
+    tileRate: 8e12,
     gatherSeconds: { 2: 2.4e-12, 4: 1.2e-12, far: 5e-12 },
     fillSeconds: { computed: 0.8e-12, load: 1.4e-12, factorLoad: 0.3e-12, factorFunction: 3e-12 },
   },

@@ -120,6 +120,11 @@ export interface Machine {
       readonly factorLoad: number
       readonly factorFunction: number
     }
+    /**
+     * Bytes a second that all programs together bring into the tiles of a matrix unit's operands, mostly from a cache that they share: what small blocks
+     * reach, which bring each operand more often. Absent: multiplying takes longer.
+     */
+    readonly tileRate?: number
     /** Columns of a block where there are more than `n` of them and the grid would otherwise have too few programs. */
     readonly fewColumns?: number
     /**

@@ -125,7 +125,10 @@ function joinable(body: Body, dot: ValueId, axes: readonly string[]): string[][]
   return [...groups.values()].filter((g) => g.length > 1)
 }
 
-/** Orders of some axes, each once: a given one first, and by their strides in each load that has one for all, the longest first; else as they are. */
+/**
+ * Orders of some axes, each once: a given one first, and by their strides in each load, the longest first; where some have none (windows over what is
+ * repeated), with the axis innermost along which neighbours stand side by side. Without any they are as they are.
+ */
 function ordersOf(
   body: Body,
   axes: readonly string[],
@@ -137,8 +140,12 @@ function ordersOf(
     if (l.op.kind !== 'load' || !among.has(l.id)) continue
     const position = positionOfLoad(body, l.op)
     const stride = (a: string): number => strideAlong(position, a)
-    if (axes.some((a) => stride(a) === 0)) continue
-    const order = [...axes].sort((p, q) => stride(q) - stride(p))
+    const unit = axes.find((a) => stride(a) === 1)
+    const isStrided = axes.every((a) => stride(a) !== 0)
+    if (!isStrided && unit === undefined) continue
+    const order = isStrided
+      ? [...axes].sort((p, q) => stride(q) - stride(p))
+      : [...(first ?? axes).filter((a) => a !== unit), ...(unit === undefined ? [] : [unit])]
     orders.set(order.join(), order)
   }
   return orders.size === 0 ? [axes] : [...orders.values()]

@@ -60,6 +60,9 @@ export function parallelGrid(
       for (const position of isHeld ? [stored] : [across.position, stored])
         lengthenRun(position, { extents: roles.extents, parallel: inner, blocks, side, fewest })
     const isShort = [first, read].some((a) => extent(a) < side)
+    // Elsewhere what is stored is cut into sectors that several programs would write.
+    if (stored !== undefined && loops === undefined && across !== undefined && isShort)
+      lengthenRun(stored, { extents: roles.extents, parallel: inner, blocks, side, fewest: 0 })
     if (loops === undefined && isShort)
       fillUp([read, first, ...inner.filter((a) => a !== first && a !== read)], extent, blocks, points)
   } else if (first !== undefined && rows > 1 && sharesRows(body, roles, inner, points, rows)) {

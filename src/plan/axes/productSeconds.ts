@@ -17,8 +17,10 @@ export interface ProductWork {
   readonly programs: number
   /** Seconds of its multiplications and additions with all programs at work, those beyond an extent included. */
   readonly computing: number
-  /** Those among them of bringing its operands to a matrix unit. */
+  /** Those among them of bringing its operands to a matrix unit, beside what multiplying hides. */
   readonly gathering: number
+  /** Seconds of bringing its operands' tiles, which multiplying hides if it takes longer. */
+  readonly filling: number
   /** Blocks of the depth that a program works through one after another. */
   readonly steps: number
   /** Least seconds of one of them. */
@@ -51,15 +53,36 @@ export function productWork(
       : programsOf(side, extents) * side.reduce((n, b) => n * b.block, 1)
   const steps = Math.ceil(programsOf(depth, extents) / parts)
   const flops = 2 * batch * points(rows) * points(columns) * pointsOf(extents, matrix.k)
+  const filling = fillingSeconds(body, matrix, blocks, extents, target)
   return {
     programs: parts * batch * programsOf([...rows, ...columns], extents),
-    computing: flops / productRate(body, matrix.id, target) + gathering,
+    computing: Math.max(flops / productRate(body, matrix.id, target), filling) + gathering,
     gathering,
+    filling,
     steps,
     stepSeconds: (blocks.isDeep ? target.dotBlock.deep?.stepSeconds : target.dotBlock.stepSeconds) ?? 0,
     atOnce: programsAtOnce(body, matrix, blocks, steps, target),
     stepOf: (axis) => depth.find((d) => d.axis === axis)?.block ?? 1,
   }
+}
+
+/** Seconds of bringing operands to the tiles of a matrix unit, each once for every block of the other side, with all programs at work. */
+function fillingSeconds(
+  body: Body,
+  matrix: MatrixRole,
+  { rows, columns }: MatrixBlocks,
+  extents: ReadonlyMap<string, number>,
+  { dotBlock }: Machine,
+): number {
+  const lets = new Map(body.lets.map((l) => [l.id, l]))
+  const op = lets.get(matrix.id)?.op
+  if (dotBlock.tileRate === undefined || op?.kind !== 'dot' || !isForMatrixUnit(op, lets)) return 0
+  const bytes = (id: ValueId, others: readonly Blocked[]): number => {
+    const l = lets.get(id)
+    return l === undefined ? 0 : pointsOf(extents, l.axes) * programsOf(others, extents) * dtypeBytes(l.dtype)
+  }
+  const [ofA, ofB] = matrix.swap ? [rows, columns] : [columns, rows]
+  return (bytes(op.a, ofA) + bytes(op.b, ofB)) / dotBlock.tileRate
 }
 
 /** Bytes between the rows of a tile in shared memory, and those that the device takes for itself for each block. */

@@ -25,6 +25,8 @@ const none: ReadonlySet<number> = new Set()
 export interface FreshGroup {
   readonly members: ReadonlySet<Node>
   readonly made: Made
+  /** Those of its members that it stores, where others compute them again; otherwise the first group that has a member stores it. */
+  readonly outputs?: readonly Node[]
 }
 
 /** A group before it is known what it is as a kernel, which may depend on what others read of it. */
@@ -130,9 +132,10 @@ export class Groups {
     for (const g of old) this.drop(g)
     const made = fresh.map((f, i) => {
       const g = this.insert(f.members, undefined, f.made, ranks[old.length - fresh.length + i])
-      for (const n of f.members) if (homeless.delete(n)) this.home.set(n, g.id)
+      for (const n of f.outputs ?? []) if (homeless.delete(n)) this.home.set(n, g.id)
       return g
     })
+    for (const g of made) for (const n of g.members) if (homeless.delete(n)) this.home.set(n, g.id)
     for (const g of made) this.refresh(g)
     return made
   }

@@ -191,7 +191,7 @@ function tryTiles(planner: Planner, sums: readonly Sum[], tiles: Tiles): readonl
   return groups
     .replace(
       [...involved],
-      joined.map(({ region, made }) => ({ members: region.members, made })),
+      joined.map(({ region, made }) => ({ members: region.members, made, outputs: region.outputs })),
     )
     .map((g) => g.id)
 }
