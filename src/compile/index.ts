@@ -25,6 +25,7 @@ import { takeKnownSums } from './knownSums.ts'
 import { boundScans } from './longScans.ts'
 import { makesWeightsAgain, normaliseWeights } from './normalisedWeights.ts'
 import { boundOperands, operandLimits } from './operands.ts'
+import { orderTogether } from './orderTogether.ts'
 import { type Budgets, type PlannedGraph, planGraph, quickerOf } from './planGraph.ts'
 import { withPrecision } from './precision.ts'
 import type { Reuse } from './programMemory.ts'
@@ -84,7 +85,7 @@ function prepared(graph: Graph, options: CompileOptions): Rewritten {
   const { graph: rewritten, applied } = rewriteGraph(weighed, { mode, fold: (node) => fold(node, mode) })
   const known = mode === 'fast' && fuse ? takeScaledSums(takeKnownSums(rewritten)) : rewritten
   if (verify) verifyGraph(known)
-  const inOrder = fuse ? keepOrder(orderWindows(padChannels(known, target, mode), target, mode)) : known
+  const inOrder = fuse ? keepOrder(orderTogether(orderWindows(padChannels(known, target, mode), target, mode))) : known
   const aligned = fuse && options.aligns !== false ? alignProducts(inOrder, target, mode) : inOrder
   return { graph: boundOperands(boundScans(aligned, target, mode), operandLimits(target)), applied }
 }

@@ -62,7 +62,7 @@ describe('channels last', () => {
   })
 
   test('gradients of weights read data and adjoints with channels last, whatever the number of images', () => {
-    for (const images of [1, 4, 64]) {
+    for (const images of [2, 4, 64]) {
       const forward = trace(
         [
           { shape: [images, 64, 28, 28], dtype: 'bf16' },
@@ -75,6 +75,45 @@ describe('channels last', () => {
         .join('\n')
       // Along the columns of the product: an output channel of the weights is one of the adjoint.
       expect(text).toMatch(/load x\d+\[.*, \w+ % 64\]/)
+    }
+  })
+
+  test('gradients of weights over enlarged data have its channels innermost', () => {
+    const forward = trace(
+      [
+        { shape: [1, 64, 32, 32], dtype: 'bf16' },
+        { shape: [64, 64, 3, 3], dtype: 'bf16' },
+      ],
+      (p) => {
+        const larger = c.reshape(
+          c.broadcastTo(c.reshape(at(p, 0), [1, 64, 32, 1, 32, 1]), [1, 64, 32, 2, 32, 2]),
+          [1, 64, 64, 64],
+        )
+        return c.mean(c.tanh(c.conv(larger, at(p, 1), { padding: 1 })))
+      },
+    )
+    const texts = kernelsOf(vjpGraph(forward, [1])).map((k) => printKernel(k))
+    // Columns of the product are taps of channels, not channels of taps.
+    expect(texts.join('\n')).toMatch(/load x\d+\[.*\/2 .*, \w+ % 64\]/)
+    expect(texts.join('\n')).not.toMatch(/load x\d+\[.*\w+\/9\]/)
+  })
+
+  test('one copy serves all products that read a value', () => {
+    const forward = trace(
+      [
+        { shape: [16, 64, 28, 28], dtype: 'bf16' },
+        { shape: [64, 64, 3, 3], dtype: 'bf16' },
+        { shape: [64, 64, 3, 3], dtype: 'bf16' },
+      ],
+      (p) => {
+        const y = c.tanh(c.conv(at(p, 0), at(p, 1), { padding: 1 }))
+        return c.mean(c.cast(c.tanh(c.conv(y, at(p, 2), { padding: 1 })), 'f32'))
+      },
+    )
+    const parts = kernelsOf(vjpGraph(forward, [1, 2])).flatMap((k) => printKernel(k).split('part {'))
+    for (const part of parts) {
+      const stores = [...part.matchAll(/store \w+(\[.*\] = %\d+)/g)].map(([, to]) => to)
+      expect(new Set(stores).size).toBe(stores.length)
     }
   })
 
