@@ -45,6 +45,7 @@ export {
 } from '../compose/elementwise.ts'
 export { gatherND, scatterElements, scatterND, take } from '../compose/indexing.ts'
 export { mean, reduce, reduceMax, reduceMin, scan, sum } from '../compose/reduce.ts'
+export { pickAt, resample, type Taps, takeKnown } from '../compose/resampling.ts'
 export { topK } from '../compose/sorting.ts'
 export { full, iota } from '../compose/source.ts'
 export { concat, flip, pad, permute, sliceAxis, slidingWindow, split, stack, swapAxes, tile } from '../compose/views.ts'
@@ -103,18 +104,6 @@ export const argReduce = (x: Node, which: 'argmax' | 'argmin', axis: number, las
 
 export const gather = (x: Node, indices: readonly Node[], shape: Shape, sources: readonly IndexSource[]): Node =>
   makeNode('gather', [x, ...indices], { shape, sources })
-
-/** x[.., indices[p], ..] along an axis with indices known to be in range: one index vector. */
-export function takeKnown(x: Node, indices: readonly number[], axis: number): Node {
-  const shape = x.shape.map((d, i) => (i === axis ? indices.length : d))
-  const spread = broadcastInto(constant(Int32Array.from(indices), [indices.length], 'i32'), shape, [axis])
-  return gather(
-    x,
-    [spread],
-    shape,
-    x.shape.map((_, i): IndexSource => (i === axis ? { input: 0 } : { axis: i })),
-  )
-}
 
 /** `n` distinct labels, from the `from`-th. */
 export const labels = (n: number, from = 0): string => Array.from({ length: n }, (_, i) => labelAt(from + i)).join('')

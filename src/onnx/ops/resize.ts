@@ -1,7 +1,4 @@
-/**
- * Resize and Upsample: separable interpolation. Each axis has a table of taps (indices and weights, known at import); an
- * axis is interpolated by a few gathers, or by a contraction where there are many taps.
- */
+/** Resize and Upsample: separable interpolation. Each axis has a table of taps (indices and weights, known at import; `compose/resampling.ts`). */
 import { UserError } from '../../diagnostics/errors.ts'
 import { computeDType, isFloat } from '../../types/dtype.ts'
 import { normaliseAxis } from '../../types/shape.ts'
@@ -15,12 +12,6 @@ interface AxisPlan {
   readonly to: number
   readonly scale: number
   readonly roi: readonly [number, number]
-}
-
-/** For each output index: input indices and their weights. */
-interface Taps {
-  readonly indices: readonly (readonly number[])[]
-  readonly weights: readonly (readonly number[])[]
 }
 
 /** The input coordinate of output index x (the definitions of coordinate_transformation_mode). */
@@ -102,65 +93,17 @@ function filterTaps(x: number, p: AxisPlan, o: FilterOptions): { indices: number
   return { indices, weights: normalise ? weights.map((w) => w / total) : weights }
 }
 
-/** Taps merged by index, so that each input is read once, and padded to one count. */
-function tableOf(rows: readonly { indices: number[]; weights: number[] }[]): Taps {
-  const merged = rows.map((r) => {
-    const by = new Map<number, number>()
-    r.indices.forEach((i, k) => {
-      const w = r.weights[k] ?? 0
-      if (w !== 0) by.set(i, (by.get(i) ?? 0) + w)
-    })
-    return [...by.entries()].sort((a, b) => a[0] - b[0])
+/** What rounding of a coordinate leaves of a weight that is zero. */
+const noWeight = 1e-12
+
+/** Taps merged by index, so that each input is read once. */
+function mergedTaps({ indices, weights }: { indices: number[]; weights: number[] }): n.Taps {
+  const by = new Map<number, number>()
+  indices.forEach((i, k) => {
+    const w = weights[k] ?? 0
+    if (Math.abs(w) > noWeight) by.set(i, (by.get(i) ?? 0) + w)
   })
-  const count = Math.max(1, ...merged.map((m) => m.length))
-  const fill = (m: [number, number][]): [number, number][] => {
-    const last = m.at(-1)?.[0] ?? 0
-    return [...m, ...Array.from({ length: count - m.length }, (): [number, number] => [last, 0])]
-  }
-  const full = merged.map(fill)
-  return { indices: full.map((m) => m.map(([i]) => i)), weights: full.map((m) => m.map(([, w]) => w)) }
-}
-
-/** Taps up to which an axis is interpolated by gathers. */
-const gatherTaps = 8
-
-function interpolate(x: n.Node, p: AxisPlan, taps: Taps): n.Node {
-  const count = taps.indices[0]?.length ?? 1
-  if (count > gatherTaps) {
-    const matrix = new Float32Array(p.to * p.from)
-    taps.indices.forEach((row, o) => {
-      row.forEach((i, k) => {
-        matrix[o * p.from + i] = (matrix[o * p.from + i] ?? 0) + (taps.weights[o]?.[k] ?? 0)
-      })
-    })
-    const axes = n.labels(x.shape.length)
-    const out = [...axes].map((l, i) => (i === p.axis ? 'Z' : l)).join('')
-    return n.contractLabelled(x, axes, n.floats(matrix, [p.to, p.from], x.dtype), `Z${axes[p.axis]}`, out)
-  }
-  let total: n.Node | undefined
-  for (let k = 0; k < count; k++) {
-    const indices = taps.indices.map((row) => row[k] ?? 0)
-    const weights = taps.weights.map((row) => row[k] ?? 0)
-    const w = n.alongAxis(n.floats(weights, [p.to], x.dtype), p.axis, x.shape.length)
-    const term = n.mul(n.takeKnown(x, indices, p.axis), w)
-    total = total === undefined ? term : n.add(total, term)
-  }
-  return total ?? x
-}
-
-/** Nearest neighbours; a whole-number enlargement is a broadcast, not a gather. */
-function nearest(x: n.Node, p: AxisPlan, indices: readonly number[]): n.Node {
-  const times = p.to / p.from
-  if (Number.isInteger(times) && indices.every((v, i) => v === Math.floor(i / times))) {
-    const head = x.shape.slice(0, p.axis + 1)
-    const tail = x.shape.slice(p.axis + 1)
-    const wide = n.broadcastTo(n.reshape(x, [...head, 1, ...tail]), [...head, times, ...tail])
-    return n.reshape(
-      wide,
-      x.shape.map((d, i) => (i === p.axis ? d * times : d)),
-    )
-  }
-  return n.takeKnown(x, indices, p.axis)
+  return [...by.entries()].sort((a, b) => a[0] - b[0])
 }
 
 /** Scales or sizes, whichever is given, as one plan an axis that changes. */
@@ -231,10 +174,11 @@ function resample(
   let y = x
   if (mode === 'nearest') {
     for (const p of changing)
-      y = nearest(
+      y = n.pickAt(
         y,
-        p,
+        p.axis,
         at(p).map((v) => Math.min(p.from - 1, Math.max(0, nearestOf(nearestMode, v)))),
+        p.scale,
       )
   } else {
     const options: FilterOptions = {
@@ -245,7 +189,10 @@ function resample(
     }
     const work = isFloat(x.dtype) ? computeDType(x.dtype) : 'f32'
     y = n.cast(x, work)
-    for (const p of changing) y = interpolate(y, p, tableOf(at(p).map((v) => filterTaps(v, p, options))))
+    for (const p of changing) {
+      const taps = at(p).map((v) => mergedTaps(filterTaps(v, p, options)))
+      y = n.resample(y, p.axis, taps, p.scale)
+    }
     y = isFloat(x.dtype) ? n.cast(y, x.dtype) : n.cast(n.unary('round', y), x.dtype)
   }
   if (!crop) return y
