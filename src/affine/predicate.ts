@@ -63,6 +63,9 @@ export function keepingBounds<T>(body: () => T): T {
   return keeping.during(true, body)
 }
 
+/** Whether what is known to hold is tested all the same. */
+export const keepsBounds = (): boolean => keeping.value
+
 /** Adds bounds, dropping what is known to hold and what stands already; sorted, so equal conjunctions have equal keys. */
 export function conjoin(p: Predicate, ...bounds: readonly Bound[]): Predicate {
   const start = sorted.has(p) ? p : always

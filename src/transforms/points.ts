@@ -2,6 +2,7 @@
 import { compare, logicalAnd, max, min } from '../compose/elementwise.ts'
 import { iota } from '../compose/source.ts'
 import { invariant } from '../diagnostics/errors.ts'
+import { isKnownWithin } from '../graph/knownIndex.ts'
 import type { IndexSource, Node } from '../graph/node.ts'
 import type { Shape } from '../types/shape.ts'
 
@@ -10,20 +11,6 @@ export interface Points {
   readonly shape: Shape
   readonly indices: readonly Node[]
   readonly sources: readonly IndexSource[]
-}
-
-/** Whether every element of an index tensor is known to lie in [0, n). */
-function surelyWithin(index: Node, n: number): boolean {
-  let x = index
-  // A rearrangement has the elements of its input.
-  while (x.op === 'reshape' || x.op === 'permute' || x.op === 'broadcast' || x.op === 'flip' || x.op === 'slice') {
-    const [inner] = x.inputs
-    if (inner === undefined) return false
-    x = inner
-  }
-  if (x.op === 'full') return Number(x.attrs.value) >= 0 && Number(x.attrs.value) < n
-  if (x.op === 'constant') return x.attrs.data.every((v: number | bigint) => v >= 0 && v < n)
-  return x.op === 'iota' && (x.shape[x.attrs.axis] ?? 0) <= n
 }
 
 function indexOf(points: Points, input: number): Node {
@@ -45,7 +32,7 @@ export function inRange(points: Points, extents: Shape): Node | undefined {
       return
     }
     const index = indexOf(points, s.input)
-    if (surelyWithin(index, n)) return
+    if (isKnownWithin(index, n)) return
     also(logicalAnd(compare('ge', index, 0), compare('lt', index, n)))
   })
   return all
@@ -58,7 +45,7 @@ export function clampPoints(points: Points, extents: Shape): Points {
     const n = extents[i] ?? 0
     if ('axis' in s && (points.shape[s.axis] ?? 0) <= n) return s
     const index = 'axis' in s ? iota(points.shape, s.axis) : indexOf(points, s.input)
-    indices.push(surelyWithin(index, n) ? index : min(max(index, 0), n - 1))
+    indices.push(isKnownWithin(index, n) ? index : min(max(index, 0), n - 1))
     return { input: indices.length - 1 }
   })
   return { shape: points.shape, indices, sources }

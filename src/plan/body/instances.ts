@@ -6,8 +6,9 @@
 
 import type { Expr } from '../../affine/expr.ts'
 import * as ix from '../../affine/expr.ts'
-import { type Predicate, predicateKey } from '../../affine/predicate.ts'
+import { keepsBounds, type Predicate, predicateKey } from '../../affine/predicate.ts'
 import { InternalError, invariant } from '../../diagnostics/errors.ts'
+import { isKnownWithin } from '../../graph/knownIndex.ts'
 import type { Node, NodeOf } from '../../graph/node.ts'
 import { familyOf, opDef } from '../../graph/table.ts'
 import type { NumericsMode, ValueId } from '../../kernel/ir.ts'
@@ -238,14 +239,16 @@ export class Instances implements Evaluation {
       const n = x.shape[d] ?? 1
       if (n === 1) return ix.zero
       const raw = this.value(source, index, mask)
+      const dtype = source.dtype === 'i32' ? 'i32' : positionDType({ lo: 0, hi: n - 1 })
+      const place = (value: ValueId): Expr =>
+        ix.value(source.dtype === dtype ? value : this.tiles.scalar('cast', [value], dtype, node), n)
+      if (!keepsBounds() && isKnownWithin(source, n)) return place(raw)
       const literal = (v: number): ValueId =>
         this.tiles.constant(isWide(source.dtype) ? BigInt(v) : v, source.dtype, node)
       const scalar = (op: ScalarOp, ...args: readonly ValueId[]): ValueId =>
         this.tiles.scalar(op, args, source.dtype, node)
       const positive = scalar('max', raw, literal(0))
-      const clamped = holdsInteger(source.dtype, n - 1) ? scalar('min', positive, literal(n - 1)) : positive
-      const dtype = source.dtype === 'i32' ? 'i32' : positionDType({ lo: 0, hi: n - 1 })
-      return ix.value(source.dtype === dtype ? clamped : this.tiles.scalar('cast', [clamped], dtype, node), n)
+      return place(holdsInteger(source.dtype, n - 1) ? scalar('min', positive, literal(n - 1)) : positive)
     })
     return this.value(x, inner, mask)
   }

@@ -1,4 +1,7 @@
-/** Transposing gathers and scatters. A gather of one element a row transposes to a comparison with the index, not a scatter. */
+/**
+ * Transposing gathers and scatters. A gather of one element a row transposes to a comparison with the index, one by a known index that does not
+ * descend to sums over runs (`knownRuns.ts`), others to a scatter.
+ */
 import { compare, where } from '../../compose/elementwise.ts'
 import { full, iota, zeros } from '../../compose/source.ts'
 import { reshape } from '../../compose/views.ts'
@@ -7,6 +10,7 @@ import type { Node, NodeOf } from '../../graph/node.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { clampPoints, inRange, type Points } from '../points.ts'
 import { operand } from '../rule.ts'
+import { sumOfRuns } from './knownRuns.ts'
 import type { TransposeRules } from './rule.ts'
 import { permuteTo } from './views.ts'
 
@@ -26,9 +30,12 @@ function rowwise(points: Points, extents: readonly number[]): { axis: number; or
 
 function transposeGather(node: NodeOf<'gather'>, ct: Node): Node {
   const x = operand(node, 0)
-  const points = clampPoints({ shape: node.shape, indices: node.inputs.slice(1), sources: node.attrs.sources }, x.shape)
+  const given = { shape: node.shape, indices: node.inputs.slice(1), sources: node.attrs.sources }
+  const points = clampPoints(given, x.shape)
   const [only] = points.indices
   const row = points.indices.length === 1 ? rowwise(points, x.shape) : undefined
+  const runs = row === undefined ? sumOfRuns(given, x, ct) : undefined
+  if (runs !== undefined) return runs
   if (row === undefined || only === undefined) {
     const target = zeros(x.shape, x.dtype)
     return makeNode('scatter', [target, ct, ...points.indices], { sources: points.sources, combiner: 'sum' })
