@@ -127,6 +127,21 @@ describe('interpolation', () => {
     expect(only(y)).toEqual({ shape: [1, 1, 4], data: [0, 1, 3, 4] })
   })
 
+  it('Resize of whole numbers rounds, by 3 and back', () => {
+    const up = node('Resize', [u8([1, 1, 2], 0, 9), undefined, f32([3], 1, 1, 3)], { mode: { string: 'linear' } })
+    expect(only(up)).toEqual({ shape: [1, 1, 6], data: [0, 0, 3, 6, 9, 9] })
+    const down = node('Resize', [u8([1, 1, 6], 0, 1, 3, 6, 9, 8), undefined, undefined, i64([3], 1, 1, 2)], {
+      mode: { string: 'linear' },
+    })
+    expect(only(down)).toEqual({ shape: [1, 1, 2], data: [1, 9] })
+  })
+
+  it('Resize takes the nearest element, half a position further on and held at the end', () => {
+    const attrs = { coordinate_transformation_mode: { string: 'asymmetric' } }
+    const y = node('Resize', [u8([1, 1, 2], 4, 7), undefined, f32([3], 1, 1, 3)], attrs)
+    expect(only(y)).toEqual({ shape: [1, 1, 6], data: [4, 4, 7, 7, 7, 7] })
+  })
+
   it('GridSample reads zeros outside', () => {
     const x = f32([1, 1, 2, 2], 1, 2, 3, 4)
     const grid = f32([1, 1, 2, 2], 0, 0, -3, -3)

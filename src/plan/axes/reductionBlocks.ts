@@ -137,7 +137,18 @@ export function reductionPoints(body: Body, roles: Roles, target: Machine, parti
       ? Math.min(16, Math.floor((4 * target.rowBytes) / local))
       : residentColumns(body, unit, local, size(roles.parallel), target)
   const floor = target.rereadShare === undefined ? Math.max(fewest, heldColumns) : fewest
-  return Math.max(1, fewest, Math.min(fit, 512, Math.max(floor, share)))
+  const columns = Math.max(1, fewest, Math.min(fit, 512, Math.max(floor, share)))
+  return target.loops === undefined ? withoutRest(roles.extents.get(unit) ?? 1, columns) : columns
+}
+
+/** Of a last program's columns, what may be missing of all programs' (its threads compute all the same). */
+const mostMissing = 1 / 4
+
+/** Columns of a program, halved while too few are left for the last one of an axis, down to whole lines. */
+function withoutRest(extent: number, columns: number): number {
+  const missing = (n: number): number => (Math.ceil(extent / n) * n) / extent - 1
+  for (let n = columns; n >= lineColumns; n = Math.floor(n / 2)) if (n <= extent && missing(n) <= mostMissing) return n
+  return columns
 }
 
 /** Points of the parallel axes that a program covers of reductions cut along an axis: where no lines lie along them, few enough for many programs. */
