@@ -47,6 +47,8 @@ export type RefusalCode =
   | 'unaligned-output'
   /** More code than one launch of the target should hold. */
   | 'too-much-code'
+  /** Launched together, most threads of the blocks that one kernel needs would have nothing to do in the many of the other. */
+  | 'idle-threads'
   /** Launched together, intermediates would live for longer than the program's peak of memory allows. */
   | 'longer-lifetimes'
   /** The kernel would divide positions by an extent that varies. */

@@ -20,6 +20,7 @@ import {
   type UnionGroup,
 } from '../plan.ts'
 import { type Refused, refuse } from '../refusal.ts'
+import { idleSeconds, type ThreadBlocks, threadBlocksOf } from './unionThreads.ts'
 
 /** Intermediates may grow by this much: planning memory by lifetimes is no more exact. */
 const [slackShare, slackBytes] = [1 / 64, 1 << 16]
@@ -111,6 +112,7 @@ interface Open {
   readonly finish: Set<string>
   statements: number
   readonly outlines: Set<string>
+  readonly blocks: ThreadBlocks[]
 }
 
 /** What a kernel and its finishing stage bind. */
@@ -142,14 +144,24 @@ function together(a: ReadonlySet<string> | undefined, b: ReadonlySet<string>, { 
 function candidates(s: Separate, refused: RefusedMerge[]): Union[] {
   const { target, links } = s
   const level = links.countToEnd((id) => mayJoin(s.groups.get(id)))
-  const open = new Map<string, Open>()
+  const open = new Map<string, Open[]>()
   const out: number[][] = []
   for (const id of s.order) {
     const g = s.groups.get(id)
     if (!mayJoin(g)) continue
     const at = `${level.get(id) ?? 0} ${s.mark?.(g) ?? ''}`
     const own = boundBy(g, s)
-    const now = open.get(at)
+    const blocks = threadBlocksOf(g, target)
+    const others = open.get(at) ?? []
+    // The first whose threads would not stand idle for longer than a launch takes.
+    const now = others.find((o) => idleSeconds([...o.blocks, ...blocks], target) <= target.launch)
+    if (now === undefined && others.length > 0)
+      note(
+        s,
+        [...(others.at(-1)?.ids ?? []), id],
+        refuse('idle-threads', 'most threads of its blocks would stand idle'),
+        refused,
+      )
     // Code that stands in the union already is shared where the target can.
     const outline = target.sharesUnionCode ? outlineOf(g) : undefined
     const statements = outline !== undefined && now?.outlines.has(outline) === true ? 0 : statementsOf(g)
@@ -167,17 +179,20 @@ function candidates(s: Separate, refused: RefusedMerge[]): Union[] {
       for (const b of own.main) now.main.add(b)
       for (const b of own.finish) now.finish.add(b)
       now.statements += statements
+      now.blocks.push(...blocks)
       if (outline !== undefined) now.outlines.add(outline)
       continue
     }
     if (now !== undefined && why !== undefined) note(s, [...now.ids.slice(-1), id], why, refused)
     const ids = [id]
-    open.set(at, {
+    const fresh: Open = {
       ids,
       ...own,
       statements: statementsOf(g),
       outlines: new Set(outline === undefined ? [] : [outline]),
-    })
+      blocks,
+    }
+    open.set(at, [...others.filter((o) => o !== now), fresh])
     out.push(ids)
   }
   return out.filter((ids) => ids.length > 1)
