@@ -71,6 +71,8 @@ export interface SimtMachine {
   readonly exchangesInBranches: boolean
   /** An instruction that folds integers over all lanes. */
   readonly foldsLanes: boolean
+  /** Lanes of a warp vote on a condition, and meet: what they wrote into shared memory before, all of them read behind it. */
+  readonly votes: boolean
   /** Code says how many registers a thread may take; else the driver decides, and with many fewer threads are resident. */
   readonly boundsRegisters: boolean
   /** Loops over registers are written out wherever they stand: what stands in two nests is compiled twice. */
@@ -115,6 +117,7 @@ export const cudaSimt: SimtMachine = {
   hasAsyncCopy: true,
   exchangesInBranches: true,
   foldsLanes: true,
+  votes: true,
   boundsRegisters: true,
   unrollsInPlace: false,
   ordersNaN: true,
@@ -149,6 +152,7 @@ export function webgpuSimtWith(limits: Pick<SimtMachine, 'maxThreads' | 'maxShar
     hasAsyncCopy: false,
     exchangesInBranches: false,
     foldsLanes: true,
+    votes: false,
     boundsRegisters: false,
     unrollsInPlace: true,
     ordersNaN: false,

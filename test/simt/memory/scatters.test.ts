@@ -42,6 +42,8 @@ const cases: readonly Case[] = [
   { name: 'updates over two dimensions', target: [211, 8], indices: [30, 37, 1], combiner: 'sum', indexDType: 'i64' },
   { name: 'few places', target: [3, 2], indices: [2500, 1], combiner: 'sum' },
   { name: 'many to one place', target: [500, 4], indices: [400, 1], combiner: 'sum', few: true },
+  { name: 'several rounds, a queue that fills', target: [6], indices: [20000, 1], combiner: 'sum', few: true },
+  { name: 'several rounds of rows', target: [9, 40], indices: [17000, 1], combiner: 'max', beyond: true },
   { name: 'the last one stays', target: [150, 3], indices: [999, 1], combiner: 'set', beyond: true },
   { name: 'products of half precision', target: [160, 5], indices: [300, 1], combiner: 'prod', dtype: 'f16' },
   { name: 'integers', target: [1025], indices: [2049, 1], combiner: 'sum', dtype: 'i32' },

@@ -3,7 +3,7 @@
  * threads together look at the next points, a few each, and write the program's own ones, in order, into a queue in shared memory: their
  * numbers and their places. What is walked then is the queue.
  */
-import { asAxis, type Expr, valuesOf } from '../../../affine/expr.ts'
+import { add, addConst, asAxis, axesOf, axis, type Expr, valuesOf } from '../../../affine/expr.ts'
 import type { Bound } from '../../../affine/predicate.ts'
 import { startOf } from '../../../kernel/axes.ts'
 import type { LetStmt, StoreStmt, ValueId } from '../../../kernel/ir.ts'
@@ -16,31 +16,58 @@ import type { Part } from './part.ts'
 /** Which points along an axis a program keeps. */
 export interface Filter {
   readonly axis: string
-  /** Points that a thread looks at in a round. */
-  readonly each: number
   readonly bounds: readonly Bound[]
   readonly maskValue: ValueId | undefined
   /** What those are computed from, in order. */
   readonly lets: readonly LetStmt[]
   /** The coordinates of the place among those. */
   readonly queued: readonly LetStmt[]
+  /** Which threads a queued point is for: those at an index of an axis that its place tells. */
+  readonly classes: { readonly axis: string; readonly of: Expr } | undefined
 }
 
-/** Points a thread looks at in a round, and threads whose finds are summed by one. */
-const pointsEach = 4
+/** Threads whose finds are summed by one, or that vote together. */
 export const filterGroup = 32
 
 /** Threads of a program that filters points: as many as there are, where shared memory holds their queue. */
 export const filterThreads = ({ maxThreads, maxSharedBytes }: SimtMachine): number =>
   Math.min(maxThreads, maxSharedBytes < 48 << 10 ? 256 : 1024)
 
-/** How many points each thread found, and each group of threads; the queue: numbers of points, and the coordinates of each. */
-export const filterArrays = (threads: number, { each, queued }: Filter): readonly SharedArrayPlan[] => [
-  { type: 'i32', length: threads },
-  { type: 'i32', length: threads / filterGroup },
-  { type: 'i32', length: threads * each },
-  ...queued.map((l): SharedArrayPlan => ({ type: registerType(l.dtype), length: threads * each })),
-]
+/** Numbers of a warp's own points among those queued, as they wait for enough to be taken together. */
+export const waitingPoints = 64
+
+/** How threads fill a queue of points. */
+export interface QueuePlan {
+  /** Whether finds are counted, and told to the warps that they are for, by votes. */
+  readonly votes: boolean
+  /** Points that a thread looks at in a round. */
+  readonly each: number
+  /** Points that the queue holds: where lanes vote, those of several rounds are walked together. */
+  readonly length: number
+  /**
+   * Where lanes vote: how many points each warp found, in two rounds by turns, and the numbers of those that wait for it; else how many each thread and each group
+   * of threads found. Then the queue: numbers of points, and the coordinates of each.
+   */
+  readonly arrays: readonly SharedArrayPlan[]
+}
+
+/** The queue of a filter of so many points: many of them are looked at by eight a thread, whose loads are on their way together. */
+export function queuePlan(threads: number, { queued }: Filter, extent: number, machine: SimtMachine): QueuePlan {
+  const votes =
+    machine.votes && 2 ** machine.laneBits === filterGroup && threads % filterGroup === 0 && threads <= filterGroup ** 2
+  const each = votes && extent >= 16 * threads && queued.length < 2 ? 8 : 4
+  const round = threads * each
+  const length = votes ? Math.min(round + 4 * threads, Math.max(filterGroup, extent)) : round
+  const groups = threads / filterGroup
+  const [first, second] = votes ? [2 * groups, waitingPoints * groups] : [threads, groups]
+  const arrays: SharedArrayPlan[] = [
+    { type: 'i32', length: first },
+    { type: 'i32', length: second },
+    { type: 'i32', length },
+    ...queued.map((l): SharedArrayPlan => ({ type: registerType(l.dtype), length })),
+  ]
+  return { votes, each, length, arrays }
+}
 
 /** What need not be computed again for a point of the queue. */
 export const queuedValues = ({ queued, maskValue }: Filter): ReadonlySet<ValueId> =>
@@ -61,6 +88,18 @@ function axisByPlace({ expr, lo, hi }: Bound, places: ReadonlySet<ValueId>): str
   const [t, second] = expr.terms.filter((x) => x.atom.kind === 'axis' && startOf(x.atom.name) === undefined)
   if (t?.atom.kind !== 'axis' || second !== undefined || hi - lo > Math.abs(t.coef)) return undefined
   return [...valuesOf(expr)].every((id) => places.has(id)) ? t.atom.name : undefined
+}
+
+/** The axis of which a queued point's place leaves one index, and that index. */
+function classesOf(s: StoreStmt, places: ReadonlySet<ValueId>, queued: ReadonlySet<ValueId>): Filter['classes'] {
+  for (const b of s.mask) {
+    const own = axisByPlace(b, places)
+    const term = b.expr.terms.find(({ atom }) => atom.kind === 'axis' && atom.name === own)
+    if (term?.atom.kind !== 'axis' || term.coef !== -1 || b.hi - b.lo !== 1) continue
+    const of = addConst(add(b.expr, axis(term.atom.name, term.atom.extent)), -b.lo)
+    if (axesOf(of).size === 0 && [...valuesOf(of)].every((id) => queued.has(id))) return { axis: term.atom.name, of }
+  }
+  return undefined
 }
 
 /** Axes of a store whose every index leads to places of its own. */
@@ -100,5 +139,7 @@ export function filterOf(part: Part, s: StoreStmt): Filter | undefined {
   )
   if (!isPlain || rest.size > 0) return undefined
   const places = coordinates(s)
-  return { axis, each: pointsEach, bounds, maskValue: asked, lets, queued: lets.filter((l) => places.has(l.id)) }
+  const queued = lets.filter((l) => places.has(l.id))
+  const classes = classesOf(s, places, new Set(queued.map((l) => l.id)))
+  return { axis, bounds, maskValue: asked, lets, queued, classes }
 }

@@ -2,7 +2,7 @@
 import type { LetStmt, Stmt, ValueId } from '../../../kernel/ir.ts'
 import type { Place } from '../access/place.ts'
 import { spanOf } from '../layout/layout.ts'
-import { filterArrays, filterOf } from '../part/filter.ts'
+import { filterOf, queuePlan } from '../part/filter.ts'
 import { chunkPrefetchOf } from '../prefetch/prefetch.ts'
 import type { Item, Sequence, WalkEntry } from './sequence.ts'
 
@@ -34,8 +34,11 @@ export function planWalk(
   const words = prefetch === undefined ? {} : { words: new Map(prefetch.map((p) => [p.let.id, p])) }
   const filter = items.flatMap((x) => (x.kind === 'ordered' ? (filterOf(place.part, x.store) ?? []) : []))[0]
   if (filter !== undefined) {
-    for (const array of filterArrays(place.layout.threads, filter)) place.shared.share(array)
-    place.shared.slots('i32', 1, '_bound')
+    const { layout, part, setting, shared } = place
+    const { extent } = part.axis(filter.axis)
+    const { arrays, votes } = queuePlan(layout.threads, filter, extent, setting.machine)
+    for (const array of arrays) shared.share(array)
+    if (!votes) shared.slots('i32', 1, '_bound')
   }
   const { start, end } = place.range(inner)
   const isKnown = start !== undefined && end !== undefined

@@ -173,6 +173,16 @@ template <class V> static V __reduce_min_sync(unsigned, V value) {
 template <class V> static V __reduce_add_sync(unsigned, V value) {
   return reduce_warp(value, [](V a, V b) { return (V)((unsigned)a + (unsigned)b); });
 }
+static unsigned __ballot_sync(unsigned, bool holds) {
+  exchanged[warp()][lane()] = holds;
+  sync_warp();
+  unsigned votes = 0;
+  for (int i = 0; i < 32; ++i) votes |= (unsigned)exchanged[warp()][i] << i;
+  sync_warp();
+  return votes;
+}
+static void __syncwarp() { sync_warp(); }
+static int __popc(unsigned a) { return __builtin_popcount(a); }
 static int __any_sync(unsigned, int holds) {
   return reduce_warp(holds != 0, [](int a, int b) { return a | b; });
 }

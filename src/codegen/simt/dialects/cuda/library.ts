@@ -66,6 +66,9 @@ export const cudaInline: Inline = {
       ).map(([name, op]) => [`${t}_lanes_${name}`, (a?: string) => `__reduce_${op}_sync(0xffffffffu, ${a})`]),
     ),
   ),
+  lanes_vote: (a) => `__ballot_sync(0xffffffffu, ${a})`,
+  lanes_meet: '__syncwarp',
+  u32_ones: '__popc',
   f32_to_i32: '__float2int_rz',
   f32_to_u32: '__float2uint_rz',
 }
