@@ -3,13 +3,13 @@
 import { flatten } from '../affine/expr.ts'
 import { invariant } from '../diagnostics/errors.ts'
 import type { NodeOf } from '../graph/node.ts'
-import type { GridAxis, KernelAxis, KernelPart, NumericsMode, StoreStmt } from '../kernel/ir.ts'
+import type { KernelPart, NumericsMode, StoreStmt } from '../kernel/ir.ts'
 import { copiesTarget } from '../plan/body/reads.ts'
 import type { ScatterBody } from '../plan/body/scatterBody.ts'
 import type { Machine } from '../target/machine.ts'
 import type { Launch } from './launch.ts'
 import { Params } from './params.ts'
-import { sharePlaces } from './sharePlaces.ts'
+import { blocksOf, sharePlaces } from './sharePlaces.ts'
 
 export function lowerScatter(
   name: string,
@@ -38,7 +38,8 @@ export function lowerScatter(
   const places = dimensions.map((d) => ({ index: flatten(d.index, d.shape), extent: d.shape[0] ?? 1 }))
   const update = flatten(stands.index, stands.shape)
   const whole: KernelPart = { axes, grid: [], body: [...lets, store] }
-  const grid = distinct === true && target.simt !== undefined ? gridOf(axes, target) : undefined
+  // Programs share out the updates themselves where no two of them meet: any order will do.
+  const grid = distinct === true && target.simt !== undefined ? blocksOf(axes, target.elementBlock) : undefined
   const part =
     grid === undefined
       ? (sharePlaces({ axes, lets, store, update, places, columns }, target) ?? whole)
@@ -48,17 +49,4 @@ export function lowerScatter(
     finishing: [],
     partials: [],
   }
-}
-
-/** Programs that share out the updates themselves, blocks of the last axes: where no two of them meet, any order will do. */
-function gridOf(axes: readonly KernelAxis[], { elementBlock }: Machine): GridAxis[] {
-  let points = 1
-  return [...axes]
-    .reverse()
-    .map(({ name, extent }): GridAxis => {
-      const block = Math.max(1, Math.min(extent, Math.floor(elementBlock / points)))
-      points *= block
-      return { axis: name, block }
-    })
-    .reverse()
 }

@@ -1,11 +1,13 @@
 /**
  * A scatter in one program walks all updates alone. On machines where a program is a share of the machine, programs share out the places
  * instead: each goes through all updates, in order, and stores those into places of its own. Inside a program, residues of the place are
- * shared out in the same way. So every place has its updates in their order, whatever runs side by side.
+ * shared out in the same way. So every place has its updates in their order, whatever runs side by side. Axes that updates and target have in common are shared
+ * out too: all of those that the indices vary along (a program goes through the updates of one index of them), the others, columns, where they are many, or programs
+ * would be few.
  */
-import { axis, type Expr, flatten, mod, strideOf, sub, substitute, unflatten } from '../affine/expr.ts'
+import { axis, type Expr, flatten, mod, strideOf, sub, substitute, unflatten, valuesOf } from '../affine/expr.ts'
 import { mapPredicate } from '../affine/predicate.ts'
-import type { KernelAxis, KernelPart, LetStmt, StoreStmt } from '../kernel/ir.ts'
+import type { GridAxis, KernelAxis, KernelPart, LetStmt, StoreStmt } from '../kernel/ir.ts'
 import { mapExpressions } from '../kernel/walk.ts'
 import { filterThreads } from '../schedule/simt/part/filter.ts'
 import type { Machine } from '../target/machine.ts'
@@ -23,23 +25,43 @@ export interface Walk {
   readonly columns: ReadonlySet<string>
 }
 
-/** Fewer updates are walked in one program. */
+/** Fewer updates are walked by all programs. */
 const fewestUpdates = 64
+/** Columns of a program where there are more than threads, and at least where programs would be few: neighbours in memory. */
+const [manyColumns, fewestColumns] = [64, 16]
 
 const sizeOf = (axes: readonly { readonly extent: number }[]): number => axes.reduce((n, a) => n * a.extent, 1)
 
 const powerWithin = (n: number): number => 2 ** Math.floor(Math.log2(Math.max(1, n)))
+const powerFrom = (n: number): number => 2 ** Math.ceil(Math.log2(Math.max(1, n)))
 
 /** The part of a scatter whose programs share out its places; undefined where one program walks as well. */
-export function sharePlaces(walk: Walk, { programShare, simt }: Machine): KernelPart | undefined {
+export function sharePlaces(walk: Walk, { programShare, simt, elementBlock }: Machine): KernelPart | undefined {
   if (programShare === undefined || simt === undefined) return undefined
   const joined = joinUpdates(walk)
-  if (joined === undefined) return undefined
+  const extent = sizeOf(walk.places)
+  if (joined === undefined || extent < 2) {
+    const grid = blocksOf(columnsOf(walk), elementBlock)
+    const { axes, lets, store } = walk
+    return grid.some((g, i) => g.block < (columnsOf(walk)[i]?.extent ?? 1))
+      ? { axes, grid, body: [...lets, store] }
+      : undefined
+  }
   const { axes, lets, store, places } = joined
-  const extent = sizeOf(places)
-  if (extent < 2) return undefined
-  const block = Math.ceil(extent / Math.min(extent, Math.round(1 / programShare.computing)))
-  const residues = Math.min(powerWithin(block), powerWithin(filterThreads(simt) / sizeOf(columnsOf(joined))))
+  const indexed = batchOf(joined)
+  const batch = columnsOf(joined).filter((a) => indexed.has(a.name))
+  const columns = columnsOf(joined).filter((a) => !indexed.has(a.name))
+  const programs = Math.round(1 / programShare.computing)
+  const threads = filterThreads(simt)
+  const of = columnsOfProgram(sizeOf(columns), programs / (sizeOf(batch) * extent), threads)
+  const ofColumns = blocksOf(columns, of)
+  const others = columns.reduce((n, a, i) => n * Math.ceil(a.extent / (ofColumns[i]?.block ?? 1)), sizeOf(batch))
+  const lanes = ofColumns.reduce((n, g) => n * powerFrom(g.block), 1)
+  const most = powerWithin(threads / lanes)
+  // As many programs as the machine has room for; more only where going through the updates is little, so that a thread has one place.
+  const share = Math.ceil(extent / Math.min(extent, Math.ceil(programs / others)))
+  const block = others >= programs && updatesOf(joined) <= threads ? Math.min(share, most) : share
+  const residues = Math.min(powerFrom(block), most)
   const [p, r] = [fresh(axes, 'p'), fresh(axes, 'r')]
   const place = flatten(
     places.map((d) => d.index),
@@ -47,12 +69,41 @@ export function sharePlaces(walk: Walk, { programShare, simt }: Machine): Kernel
   )
   const own = { expr: sub(place, axis(`${p}.start`, extent)), lo: 0, hi: block }
   const residue = { expr: sub(mod(place, residues), axis(r, residues)), lo: 0, hi: 1 }
+  const shared = ofColumns.filter((g, i) => g.block < (columns[i]?.extent ?? 1))
   return {
     axes: [{ name: p, extent }, ...(residues > 1 ? [{ name: r, extent: residues }] : []), ...axes],
-    grid: [{ axis: p, block }],
+    grid: [...batch.map((a) => ({ axis: a.name, block: 1 })), ...shared, { axis: p, block }],
     body: [...lets, { ...store, mask: [...store.mask, own, ...(residues > 1 ? [residue] : [])] }],
   }
 }
+
+/** Columns of a program, of so many, where `few` times as many programs as there are places would fill the machine. */
+function columnsOfProgram(columns: number, few: number, threads: number): number {
+  if (columns > threads) return manyColumns
+  return few > 1 ? Math.min(columns, Math.max(fewestColumns, Math.ceil(columns / Math.ceil(few)))) : columns
+}
+
+/** Blocks of axes with so many points together, the last axes first. */
+export function blocksOf(axes: readonly KernelAxis[], points: number): GridAxis[] {
+  let left = points
+  return [...axes]
+    .reverse()
+    .map(({ name, extent }): GridAxis => {
+      const block = Math.max(1, Math.min(extent, Math.floor(left)))
+      left /= block
+      return { axis: name, block }
+    })
+    .reverse()
+}
+
+/** Columns that coordinates from data vary along. */
+function batchOf({ lets, places, columns }: Walk): ReadonlySet<string> {
+  const read = new Set(places.flatMap((d) => [...valuesOf(d.index)]))
+  return new Set(lets.flatMap((l) => (read.has(l.id) ? l.axes.filter((a) => columns.has(a)) : [])))
+}
+
+/** Updates that a program goes through. */
+const updatesOf = ({ axes, columns }: Walk): number => sizeOf(axes.filter((a) => !columns.has(a.name)))
 
 const columnsOf = ({ axes, columns }: Walk): KernelAxis[] => axes.filter((a) => columns.has(a.name))
 

@@ -82,6 +82,8 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/cli/verify/pool.ts: runPool.runOne.onExit, runPool.runOne.onMessage, runPool.runOne.settle': 'worker',
   'src/codegen/simt/passes/idleBarriers.ts: hasBarrier': 'statement nesting',
   'src/codegen/simt/passes/idleBarriers.ts: withoutIdleBarriers, withoutIdleBarriers.search': 'statement nesting',
+  'src/codegen/simt/nest/voted.ts: reads': 'statement nesting',
+  'src/codegen/simt/nest/voted.ts: writes': 'statement nesting',
   'src/codegen/simt/nest/walks.ts: emitWalk': 'statement nesting',
   'src/codegen/simt/passes/calledFunctions.ts: calledFunctions.count': 'statement nesting',
   'src/codegen/simt/dialects/shared/print.ts: Printer.call, Printer.ex, Printer.operand, Printer.side': 'expression',

@@ -118,7 +118,7 @@ const isShare = (part: Part, { expr }: Bound): boolean =>
   valuesOf(expr).size > 0 &&
   expr.terms.some(({ atom }) => {
     const of = atom.kind === 'axis' ? startOf(atom.name) : undefined
-    return of !== undefined && part.axis(of).role === 'grid' && part.axis(of).size < part.axis(of).extent
+    return of !== undefined && part.axis(of).role === 'grid'
   })
 
 /** How a store's points are filtered, if they are: along the only axis that it walks. */
