@@ -18,6 +18,7 @@ import type { HostArray } from '../types/host.ts'
 import type { Precision } from '../types/product.ts'
 import { alignProducts } from './alignedProducts.ts'
 import { assemble, type Kept } from './assemble.ts'
+import { divideScatters } from './dividedScatters.ts'
 import { padChannels } from './fewChannels.ts'
 import { multiplyIntegers } from './integerProducts.ts'
 import { keepOrder } from './keptOrder.ts'
@@ -87,7 +88,8 @@ function prepared(graph: Graph, options: CompileOptions): Rewritten {
   if (verify) verifyGraph(known)
   const inOrder = fuse ? keepOrder(orderTogether(orderWindows(padChannels(known, target, mode), target, mode))) : known
   const aligned = fuse && options.aligns !== false ? alignProducts(inOrder, target, mode) : inOrder
-  return { graph: boundOperands(boundScans(aligned, target, mode), operandLimits(target)), applied }
+  const apart = fuse ? divideScatters(aligned, target, mode) : aligned
+  return { graph: boundOperands(boundScans(apart, target, mode), operandLimits(target)), applied }
 }
 
 /** The passes from a graph to a launch plan; graphs inside regions go through the same. */

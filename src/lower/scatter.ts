@@ -9,7 +9,7 @@ import type { ScatterBody } from '../plan/body/scatterBody.ts'
 import type { Machine } from '../target/machine.ts'
 import type { Launch } from './launch.ts'
 import { Params } from './params.ts'
-import { blocksOf, sharePlaces } from './sharePlaces.ts'
+import { gridOf, sharePlaces } from './sharePlaces.ts'
 
 export function lowerScatter(
   name: string,
@@ -39,7 +39,7 @@ export function lowerScatter(
   const update = flatten(stands.index, stands.shape)
   const whole: KernelPart = { axes, grid: [], body: [...lets, store] }
   // Programs share out the updates themselves where no two of them meet: any order will do.
-  const grid = distinct === true && target.simt !== undefined ? blocksOf(axes, target.elementBlock) : undefined
+  const grid = distinct === true && target.simt !== undefined ? gridOf(axes, target.elementBlock) : undefined
   const part =
     grid === undefined
       ? (sharePlaces({ axes, lets, store, update, places, columns }, target) ?? whole)

@@ -9,7 +9,7 @@ import { axis, type Expr, flatten, mod, strideOf, sub, substitute, unflatten, va
 import { mapPredicate } from '../affine/predicate.ts'
 import type { GridAxis, KernelAxis, KernelPart, LetStmt, StoreStmt } from '../kernel/ir.ts'
 import { mapExpressions } from '../kernel/walk.ts'
-import { filterThreads } from '../schedule/simt/part/filter.ts'
+import { blocksOf, scatterBlocks } from '../plan/axes/scatterBlocks.ts'
 import type { Machine } from '../target/machine.ts'
 
 /** What a scatter does before its places are shared out. */
@@ -27,13 +27,7 @@ export interface Walk {
 
 /** Fewer updates are walked by all programs. */
 const fewestUpdates = 64
-/** Columns of a program where there are more than threads, and at least where programs would be few: neighbours in memory. */
-const [manyColumns, fewestColumns] = [64, 16]
-
 const sizeOf = (axes: readonly { readonly extent: number }[]): number => axes.reduce((n, a) => n * a.extent, 1)
-
-const powerWithin = (n: number): number => 2 ** Math.floor(Math.log2(Math.max(1, n)))
-const powerFrom = (n: number): number => 2 ** Math.ceil(Math.log2(Math.max(1, n)))
 
 /** The part of a scatter whose programs share out its places; undefined where one program walks as well. */
 export function sharePlaces(walk: Walk, { programShare, simt, elementBlock }: Machine): KernelPart | undefined {
@@ -41,7 +35,7 @@ export function sharePlaces(walk: Walk, { programShare, simt, elementBlock }: Ma
   const joined = joinUpdates(walk)
   const extent = sizeOf(walk.places)
   if (joined === undefined || extent < 2) {
-    const grid = blocksOf(columnsOf(walk), elementBlock)
+    const grid = gridOf(columnsOf(walk), elementBlock)
     const { axes, lets, store } = walk
     return grid.some((g, i) => g.block < (columnsOf(walk)[i]?.extent ?? 1))
       ? { axes, grid, body: [...lets, store] }
@@ -51,17 +45,14 @@ export function sharePlaces(walk: Walk, { programShare, simt, elementBlock }: Ma
   const indexed = batchOf(joined)
   const batch = columnsOf(joined).filter((a) => indexed.has(a.name))
   const columns = columnsOf(joined).filter((a) => !indexed.has(a.name))
-  const programs = Math.round(1 / programShare.computing)
-  const threads = filterThreads(simt)
-  const of = columnsOfProgram(sizeOf(columns), programs / (sizeOf(batch) * extent), threads)
-  const ofColumns = blocksOf(columns, of)
-  const others = columns.reduce((n, a, i) => n * Math.ceil(a.extent / (ofColumns[i]?.block ?? 1)), sizeOf(batch))
-  const lanes = ofColumns.reduce((n, g) => n * powerFrom(g.block), 1)
-  const most = powerWithin(threads / lanes)
-  // As many programs as the machine has room for; more only where going through the updates is little, so that a thread has one place.
-  const share = Math.ceil(extent / Math.min(extent, Math.ceil(programs / others)))
-  const block = others >= programs && updatesOf(joined) <= threads ? Math.min(share, most) : share
-  const residues = Math.min(powerFrom(block), most)
+  const shape = {
+    batch: sizeOf(batch),
+    columns: columns.map((a) => a.extent),
+    places: extent,
+    updates: updatesOf(joined),
+  }
+  const blocks = scatterBlocks(shape, programShare.computing, simt)
+  const { block, residues } = blocks
   const [p, r] = [fresh(axes, 'p'), fresh(axes, 'r')]
   const place = flatten(
     places.map((d) => d.index),
@@ -69,7 +60,9 @@ export function sharePlaces(walk: Walk, { programShare, simt, elementBlock }: Ma
   )
   const own = { expr: sub(place, axis(`${p}.start`, extent)), lo: 0, hi: block }
   const residue = { expr: sub(mod(place, residues), axis(r, residues)), lo: 0, hi: 1 }
-  const shared = ofColumns.filter((g, i) => g.block < (columns[i]?.extent ?? 1))
+  const shared = columns
+    .map((a, i): GridAxis => ({ axis: a.name, block: blocks.columns[i] ?? 1 }))
+    .filter((g, i) => g.block < (columns[i]?.extent ?? 1))
   return {
     axes: [{ name: p, extent }, ...(residues > 1 ? [{ name: r, extent: residues }] : []), ...axes],
     grid: [...batch.map((a) => ({ axis: a.name, block: 1 })), ...shared, { axis: p, block }],
@@ -77,23 +70,13 @@ export function sharePlaces(walk: Walk, { programShare, simt, elementBlock }: Ma
   }
 }
 
-/** Columns of a program, of so many, where `few` times as many programs as there are places would fill the machine. */
-function columnsOfProgram(columns: number, few: number, threads: number): number {
-  if (columns > threads) return manyColumns
-  return few > 1 ? Math.min(columns, Math.max(fewestColumns, Math.ceil(columns / Math.ceil(few)))) : columns
-}
-
-/** Blocks of axes with so many points together, the last axes first. */
-export function blocksOf(axes: readonly KernelAxis[], points: number): GridAxis[] {
-  let left = points
-  return [...axes]
-    .reverse()
-    .map(({ name, extent }): GridAxis => {
-      const block = Math.max(1, Math.min(extent, Math.floor(left)))
-      left /= block
-      return { axis: name, block }
-    })
-    .reverse()
+/** A grid of blocks of so many points. */
+export function gridOf(axes: readonly KernelAxis[], points: number): GridAxis[] {
+  const blocks = blocksOf(
+    axes.map((a) => a.extent),
+    points,
+  )
+  return axes.map(({ name }, i) => ({ axis: name, block: blocks[i] ?? 1 }))
 }
 
 /** Columns that coordinates from data vary along. */

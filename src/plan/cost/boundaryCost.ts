@@ -8,6 +8,7 @@ import { copiesTarget, readsOfBoundary } from '../body/reads.ts'
 import { bytesOf, dataInputs, isFree, storageOf } from '../body/region.ts'
 import type { BoundaryGroup } from '../plan.ts'
 import type { KernelCost } from './cost.ts'
+import { scatterNodeSeconds } from './scatterSeconds.ts'
 
 const nothing: KernelCost = { bytesRead: 0, bytesWritten: 0, flops: 0, special: 0, seconds: 0, compute: 0 }
 
@@ -41,10 +42,6 @@ export function copyingScatters(nodes: readonly Node[], stands: (target: Node) =
   )
 }
 
-/** Places that updates of a scatter may meet. */
-const placesOf = (node: Extract<Node, { readonly op: 'scatter' }>): number =>
-  node.attrs.sources.reduce((n, s, d) => ('axis' in s ? n : n * (node.shape[d] ?? 1)), 1)
-
 /**
  * A scatter copies its target if another needs that as it is (`copies`), reads updates and indices and combines into places, in
  * programs that walk the indices in order and the updates of their own places (`lower/sharePlaces.ts`). Of users' kernels and effects the traffic alone is known: what they compute takes longer than
@@ -71,15 +68,8 @@ export function boundaryCost(kind: BoundaryGroup['kind'], node: Node, copies: bo
   const compute = combines ? sizeOf(updates.shape) * priceOf('add', updates.dtype, target.prices) : 0
   // Where no two updates meet, programs of many threads share them out as they lie.
   const isShared = node.attrs.distinct === true && target.simt !== undefined
-  const one = isShared ? { moving: 1, computing: 1 } : (target.programShare ?? { moving: 1, computing: 1 })
-  const places = placesOf(node)
-  const share = (ofOne: number): number => Math.min(1, ofOne * places)
-  const indices = node.inputs.slice(2).reduce((n, x) => n + viewedBytes(x), 0)
-  const walk = together(
-    movingSeconds(walked, target) / share(one.moving) + movingSeconds(indices, target) / one.moving,
-    compute / share(one.computing),
-    target,
-  )
+  const programs = isShared ? undefined : scatterNodeSeconds(node, target)
+  const walk = Math.max(programs ?? 0, together(movingSeconds(walked, target), compute, target))
   return {
     bytesRead: read + (combines ? stored : 0),
     bytesWritten: written + stored,

@@ -197,8 +197,20 @@ export function orderedLayout(
   const own = ownAxes(s)
   const serial = new Set([...axes].filter((a) => !own.has(a)))
   const only = part.part.axes.map((a) => a.name).filter((a) => axes.has(a))
-  const wanted: Wanted = { nests: [{ axes: only }, ...nests], serial, folded: serial, only, threads }
+  const forced = classBits(part, s, own, threads)
+  const wanted: Wanted = { nests: [{ axes: only }, ...nests], serial, folded: serial, only, threads, asked: { forced } }
   return layoutOf(part, wanted, { ...machine, registers: 1 })
+}
+
+/** Bits of the axis that tells which threads a queued point is for: above those of columns, so that a warp has few classes, and neighbours in memory. */
+function classBits(part: Part, s: StoreStmt, own: ReadonlySet<string>, threads: number): LayoutRequest['forced'] {
+  const axis = filterOf(part, s)?.classes?.axis
+  if (axis === undefined) return undefined
+  const bitsOf = (a: string): number => Math.ceil(Math.log2(part.axis(a).size))
+  const columns = part.storeAxes(s).filter((a) => own.has(a) && a !== axis)
+  const first = columns.reduce((n, a) => n + bitsOf(a), 0)
+  if (2 ** (first + bitsOf(axis)) > threads) return undefined
+  return new Map([[axis, { vec: 1, bits: Array.from({ length: bitsOf(axis) }, (_, i) => first + i) }]])
 }
 
 /** Axes folded by the main layout's statements and needed again by what depends on the fold. */

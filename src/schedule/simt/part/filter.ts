@@ -55,7 +55,8 @@ export interface QueuePlan {
 export function queuePlan(threads: number, { queued }: Filter, extent: number, machine: SimtMachine): QueuePlan {
   const votes =
     machine.votes && 2 ** machine.laneBits === filterGroup && threads % filterGroup === 0 && threads <= filterGroup ** 2
-  const each = votes && extent >= 16 * threads && queued.length < 2 ? 8 : 4
+  const isLong = votes && extent >= 16 * threads && queued.length < 2
+  const each = isLong ? 8 : Math.max(1, Math.min(4, Math.ceil(extent / threads)))
   const round = threads * each
   const length = votes ? Math.min(round + 4 * threads, Math.max(filterGroup, extent)) : round
   const groups = threads / filterGroup
