@@ -92,8 +92,8 @@ export function add(a: Expr, b: Expr): Expr {
 }
 
 /**
- * The sum of expressions, each times a number, taken in the order given. Where no remainder stands among their terms, nothing recombines on the way: then
- * it is one sum of all terms.
+ * The sum of expressions, each times a number, taken in the order given. Where nothing recombines on the way it is one sum of all terms: no remainder
+ * stands among them, or each term stands in one of the expressions alone, so that what recombined on the way would in the end.
  */
 function combine(exprs: readonly Expr[], coefs: readonly number[]): Expr {
   const terms: Term[] = []
@@ -101,6 +101,8 @@ function combine(exprs: readonly Expr[], coefs: readonly number[]): Expr {
   let offset = 0
   let only: Expr | undefined
   let count = 0
+  let hasRemainder = false
+  let isJoined = false
   for (let i = 0; i < exprs.length; i++) {
     const e = exprs[i] ?? zero
     const by = coefs[i] ?? 0
@@ -110,7 +112,7 @@ function combine(exprs: readonly Expr[], coefs: readonly number[]): Expr {
     offset += e.offset * by
     for (const t of e.terms) {
       const { atom } = t
-      if (atom.kind === 'mod') return exprs.reduce((sum, x, j) => add(sum, mul(x, coefs[j] ?? 0)), zero)
+      hasRemainder ||= atom.kind === 'mod'
       const key = atom.kind === 'axis' ? atom.name : atomKey(atom)
       const coef = t.coef * by
       let at = keys.length
@@ -125,31 +127,51 @@ function combine(exprs: readonly Expr[], coefs: readonly number[]): Expr {
           keys.splice(at, 0, key)
           terms.splice(at, 0, own)
         }
-      } else if (same.coef + coef === 0) {
+        continue
+      }
+      isJoined = true
+      if (same.coef + coef === 0) {
         keys.splice(at - 1, 1)
         terms.splice(at - 1, 1)
       } else terms[at - 1] = { atom: same.atom, coef: same.coef + coef }
     }
   }
+  if (hasRemainder && (isJoined || terms.some((t) => partnerOf(t, terms) !== undefined)))
+    return exprs.reduce((sum, x, j) => add(sum, mul(x, coefs[j] ?? 0)), zero)
   return count === 1 && only !== undefined ? only : make(terms, offset)
+}
+
+/** The quotients that remainders are of, by the atoms of those: the key of the atom that x / m is for x % m; '' where it is no atom. */
+const quotients = new WeakMap<Atom, string>()
+
+function quotientOf(atom: Extract<Atom, { kind: 'mod' }>): string {
+  const have = quotients.get(atom)
+  if (have !== undefined) return have
+  const { terms, offset } = div(atom.of, atom.by)
+  const [only] = terms
+  const key = terms.length === 1 && only?.coef === 1 && offset === 0 ? atomKey(only.atom) : ''
+  quotients.set(atom, key)
+  return key
+}
+
+/** The term c*m*(x / m) beside a term c*(x % m), if it is among some. */
+function partnerOf({ atom, coef }: Term, terms: readonly Term[]): Term | undefined {
+  if (atom.kind !== 'mod') return undefined
+  const { by } = atom
+  for (const u of terms) if (u.coef === coef * by && atomKey(u.atom) === quotientOf(atom)) return u
+  return undefined
 }
 
 /** c*(x % m) + c*m*(x / m) = c*x, wherever both stand in a sum: a reshape there and back again is the identity. */
 function recombine(e: Expr): Expr {
   for (const t of e.terms) {
-    if (t.atom.kind !== 'mod') continue
-    const { of, by } = t.atom
-    const quotient = div(of, by)
-    const [only] = quotient.terms
-    if (quotient.terms.length !== 1 || only === undefined || quotient.offset !== 0 || only.coef !== 1) continue
-    const key = atomKey(only.atom)
-    const partner = e.terms.find((u) => u.coef === t.coef * by && atomKey(u.atom) === key)
-    if (partner === undefined) continue
+    const partner = partnerOf(t, e.terms)
+    if (partner === undefined || t.atom.kind !== 'mod') continue
     const others = make(
       e.terms.filter((u) => u !== t && u !== partner),
       e.offset,
     )
-    return add(others, mul(of, t.coef))
+    return add(others, mul(t.atom.of, t.coef))
   }
   return e
 }

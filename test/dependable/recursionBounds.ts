@@ -260,7 +260,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/compose/nn.ts: batchNormTraining': ['fixed', 'once, of integers made f32'],
   'src/graph/print.ts: printGraph, printInside': 'control flow',
   'src/graph/verify.ts: verifyGraph, verifyInside, verifyNode': 'control flow',
-  'src/affine/expr.ts: add, div, recombine': 'expression',
+  'src/affine/expr.ts: add, div, partnerOf, quotientOf, recombine': 'expression',
   'src/affine/expr.ts: mod': 'expression',
   'src/affine/expr.ts: scaled': 'expression',
   'src/affine/expr.ts: replaced, substitute': 'expression',

@@ -4,14 +4,28 @@ import type { TileOp } from '../../kernel/ir.ts'
 import { sizeOf } from '../../types/shape.ts'
 import type { Body } from '../body/body.ts'
 
+const noShape: readonly number[] = []
+
+/** Positions that were asked for, by the coordinates: many ask of one load or store, whose coordinates are one list. */
+const positions = new WeakMap<readonly ix.Expr[], { readonly shape: readonly number[]; readonly position: ix.Expr }>()
+
+function positionAt(index: readonly ix.Expr[], shape: readonly number[]): ix.Expr {
+  const have = positions.get(index)
+  if (have?.shape === shape) return have.position
+  const position = ix.flatten(index, shape)
+  positions.set(index, { shape, position })
+  return position
+}
+
 /** Where a load reads. */
 export const positionOfLoad = ({ loads }: Body, { index, param }: Extract<TileOp, { kind: 'load' }>): ix.Expr =>
-  ix.flatten(index, loads.get(param)?.shape ?? [])
+  positionAt(index, loads.get(param)?.shape ?? noShape)
 
 /** Where the largest result is stored, the first of those of one size; undefined where nothing is. */
 export function positionOfLargestStore({ stores }: Body): ix.Expr | undefined {
-  const [largest] = [...stores].sort((p, q) => sizeOf(q.shape) - sizeOf(p.shape))
-  return largest === undefined ? undefined : ix.flatten(largest.index, largest.shape)
+  let largest: (typeof stores)[number] | undefined
+  for (const s of stores) if (largest === undefined || sizeOf(s.shape) > sizeOf(largest.shape)) largest = s
+  return largest === undefined ? undefined : positionAt(largest.index, largest.shape)
 }
 
 /** How many neighbours along an axis read an element before the next does: one, or more where a quotient of the axis moves; undefined elsewhere. */
