@@ -1,18 +1,8 @@
 /** An acyclic graph of groups under merging. It knows nothing of tensors. */
 import { Heap } from './heap.ts'
+import { PathSearch } from './pathSearch.ts'
 
 const none: ReadonlySet<number> = new Set()
-
-/** A search for what leads from a group on, or to it, as far as it has gone: it goes on where the next question is of the same group. */
-interface Search {
-  readonly root: number
-  /** Groups that can be reached. */
-  readonly seen: Set<number>
-  /** Those of them whose neighbours have not been looked at, the nearest by rank first. */
-  readonly waiting: Heap<number>
-  /** Groups that can be reached through at least one other. */
-  readonly found: Set<number>
-}
 
 export class GroupGraph {
   private readonly succ = new Map<number, Set<number>>()
@@ -21,10 +11,8 @@ export class GroupGraph {
   private ranks: Map<number, number> | undefined
   private nextRank = 0
   /** The last searches, until links change: what a group leads to, and what leads to one. */
-  private ahead: Search | undefined
-  private behind: Search | undefined
-  /** The group that was last asked for. */
-  private goal = -1
+  private ahead: PathSearch | undefined
+  private behind: PathSearch | undefined
   /** Groups that searches for paths went through so far. */
   visited = 0
 
@@ -117,46 +105,46 @@ export class GroupGraph {
     return this.successors(id).size === 0 && this.predecessors(id).size === 0
   }
 
-  /** Whether `to` can be reached from `from` through at least one group in between. */
+  /**
+   * Whether `to` can be reached from `from` through at least one group in between. Two searches take turns, from both ends, until one is done or they meet:
+   * much may lead from one group where little leads to the other. Questions about one group mostly follow on each other, so both go on from there.
+   */
   hasIndirectPath(from: number, to: number): boolean {
     const ranks = this.ranked()
-    if ((ranks.get(from) ?? 0) >= (ranks.get(to) ?? 0)) return false
+    const [first, last] = [ranks.get(from) ?? 0, ranks.get(to) ?? 0]
+    if (first >= last) return false
     let entered = false
     for (const p of this.predecessors(to)) entered ||= p !== from
     if (!entered) return false
-    // Questions about one group mostly follow on each other, whichever end of the path it is.
-    const back = this.goal === to && this.ahead?.root !== from
-    this.goal = to
-    const next = (id: number): ReadonlySet<number> => (back ? this.predecessors(id) : this.successors(id))
-    const [root, other] = back ? [to, from] : [from, to]
-    const far = (id: number): number => (back ? -1 : 1) * (ranks.get(id) ?? 0)
-    let search = back ? this.behind : this.ahead
-    if (search?.root !== root) {
-      const waiting = new Heap<number>((p, q) => far(p) - far(q))
-      for (const s of next(root)) waiting.push(s)
-      search = { root, seen: new Set(next(root)), waiting, found: new Set() }
-      if (back) this.behind = search
-      else this.ahead = search
-    }
-    const { seen, waiting, found } = search
-    // What leads to a group stands before it.
-    for (let n = waiting.peek(); !found.has(other) && n !== undefined && far(n) < far(other); n = waiting.peek()) {
-      waiting.pop()
+    if (this.ahead?.root !== from)
+      this.ahead = new PathSearch(
+        from,
+        (id) => this.successors(id),
+        (id) => ranks.get(id) ?? 0,
+      )
+    if (this.behind?.root !== to)
+      this.behind = new PathSearch(
+        to,
+        (id) => this.predecessors(id),
+        (id) => -(ranks.get(id) ?? 0),
+      )
+    const { ahead, behind } = this
+    for (;;) {
+      if (ahead.has(to) || behind.has(from)) return true
+      const after = ahead.step(last)
+      if (after === undefined) return false
       this.visited++
-      for (const s of next(n)) {
-        found.add(s)
-        if (seen.has(s)) continue
-        seen.add(s)
-        waiting.push(s)
-      }
+      if (behind.reaches(after)) return true
+      const before = behind.step(-first)
+      if (before === undefined) return false
+      this.visited++
+      if (ahead.reaches(before)) return true
     }
-    return found.has(other)
   }
 
   private forget(): void {
     this.ahead = undefined
     this.behind = undefined
-    this.goal = -1
   }
 
   /** Whether a path leads from one of some groups through at least one other to one of them: as one they would be on a cycle. */
