@@ -27,7 +27,7 @@ import { boundScans } from './longScans.ts'
 import { makesWeightsAgain, normaliseWeights } from './normalisedWeights.ts'
 import { boundOperands, operandLimits } from './operands.ts'
 import { orderTogether } from './orderTogether.ts'
-import { type Budgets, type PlannedGraph, planGraph, quickerOf } from './planGraph.ts'
+import { type Budgets, type PlannedGraph, ProgramTrials, planGraph, quickerOf } from './planGraph.ts'
 import { withPrecision } from './precision.ts'
 import type { Reuse } from './programMemory.ts'
 import { makeReport } from './report.ts'
@@ -122,8 +122,9 @@ function compileProgram(
   const overwritable = graph.params.map((_, i) =>
     reuse.donated[i] === true ? 'donated' : reuse.over.includes(i) ? 'perhaps' : undefined,
   )
+  const trials = new ProgramTrials(mode)
   const plan = (graph: Graph, within: Budgets): PlannedGraph =>
-    planGraph(graph, target, mode, fuse, overwritable, within, arenaOf)
+    planGraph(graph, target, mode, fuse, overwritable, within, arenaOf, trials)
   // Contractions that memory does not reach are written out where that alone spares storing them.
   const out = fuse ? writeOutContractions(bounded, target, mode) : bounded
   const isBeyond = (graph: Graph): boolean => isStoredBeyond(plan(graph, {}), target)
@@ -148,7 +149,7 @@ function compileProgram(
         moving: (bytes) => movingSeconds(bytes, target),
         planBeyond: () =>
           nodesOf(bounded).some((n) => bytesOf(n) > target.mostBytes.value)
-            ? planGraph(bounded, { ...target, mostBytes: unlimited }, mode, fuse, overwritable, {}, arenaOf)
+            ? planGraph(bounded, { ...target, mostBytes: unlimited }, mode, fuse, overwritable, {}, arenaOf, trials)
             : undefined,
       })
     : attempt(chosen)

@@ -56,6 +56,27 @@ interface Ranked {
   readonly rank: number
 }
 
+/**
+ * Trials of the plannings of a program: as it is, in strips and with other forms of what it computes it is the same in most places. Trials of one machine and
+ * of one working set, by which moving bytes is priced, are remembered together.
+ */
+export class ProgramTrials {
+  private readonly mode: NumericsMode
+  private readonly memos = new Map<Machine, Map<number, CandidateMemo>>()
+
+  constructor(mode: NumericsMode) {
+    this.mode = mode
+  }
+
+  of(target: Machine, held: number): CandidateMemo {
+    const memos = this.memos.get(target) ?? new Map<number, CandidateMemo>()
+    this.memos.set(target, memos)
+    const memo = memos.get(held) ?? new CandidateMemo(priceOfSchedules(target, this.mode, held))
+    memos.set(held, memo)
+    return memo
+  }
+}
+
 /** Plans a graph at several prices of memory; what does not depend on the price is done once. */
 class MemoryPlanner {
   private readonly graph: Graph
@@ -67,7 +88,14 @@ class MemoryPlanner {
   private readonly saved: readonly SavedValue[]
   private readonly trials: CandidateMemo
 
-  constructor(graph: Graph, whole: Machine, mode: NumericsMode, fuse: boolean, overwritable: readonly Overwritable[]) {
+  constructor(
+    graph: Graph,
+    whole: Machine,
+    mode: NumericsMode,
+    fuse: boolean,
+    overwritable: readonly Overwritable[],
+    trials: ProgramTrials,
+  ) {
     // Data goes through the nearer memories as a whole, whatever kernels it is cut into: a kernel of few bytes is not near for that alone.
     const held = compulsoryBytes(graph)
     const target = atWorkingSet(whole, held)
@@ -76,7 +104,7 @@ class MemoryPlanner {
     this.target = target
     this.mode = mode
     this.phases = phasesOf(graph)
-    this.trials = new CandidateMemo(priceOfSchedules(whole, mode, held))
+    this.trials = trials.of(whole, held)
     this.plan = planFusion(graph, target, mode, fuse, overwritable, undefined, this.trials)
     this.saved = this.phases === undefined ? [] : savedBetween(graph, this.plan, this.phases)
   }
@@ -168,8 +196,9 @@ export function planGraph(
   overwritable: readonly Overwritable[],
   budgets: Budgets,
   arenaOf: (planned: PlannedGraph) => number,
+  trials: ProgramTrials,
 ): PlannedGraph {
-  const planner = new MemoryPlanner(graph, target, mode, fuse, overwritable)
+  const planner = new MemoryPlanner(graph, target, mode, fuse, overwritable, trials)
   const first = fuse ? planner.at(residentPrice) : planner.keeping()
   const measures = [
     { what: 'intermediate values at once', budget: budgets.memory, of: arenaOf },
