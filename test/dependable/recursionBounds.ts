@@ -82,6 +82,8 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/cli/verify/pool.ts: runPool.runOne.onExit, runPool.runOne.onMessage, runPool.runOne.settle': 'worker',
   'src/codegen/simt/passes/idleBarriers.ts: hasBarrier': 'statement nesting',
   'src/codegen/simt/passes/idleBarriers.ts: withoutIdleBarriers, withoutIdleBarriers.search': 'statement nesting',
+  'src/codegen/simt/nest/ownPlace.ts: intoRegister.go': 'statement nesting',
+  'src/codegen/simt/nest/ownPlace.ts: touches': 'statement nesting',
   'src/codegen/simt/nest/voted.ts: reads': 'statement nesting',
   'src/codegen/simt/nest/voted.ts: writes': 'statement nesting',
   'src/codegen/simt/nest/walks.ts: emitWalk': 'statement nesting',

@@ -48,7 +48,7 @@ export function scatterBlocks(
   const most = powerWithin(threads / lanes)
   // As many programs as the machine has room for; more only where going through the updates is little, so that a thread has one place.
   const share = Math.ceil(places / Math.min(places, Math.ceil(wanted / others)))
-  const block = others >= wanted && updates <= threads ? Math.min(share, most) : share
+  const block = updates <= threads ? Math.min(share, most) : share
   const residues = Math.min(powerFrom(block), most)
   return { columns: blocks, block, residues, lanes, programs: others * Math.ceil(places / block) }
 }

@@ -1,6 +1,7 @@
 /** Scatters whose places programs share out: every place takes its updates in order, on the interpreter, in CUDA on the host, in WGSL. */
 import { beforeAll, describe, expect, test } from 'vitest'
 import { valuesOf } from '../../../src/affine/expr.ts'
+import { emitKernel } from '../../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../../src/compile/index.ts'
 import * as c from '../../../src/compose/index.ts'
 import { withOrigin } from '../../../src/diagnostics/origin.ts'
@@ -173,6 +174,23 @@ describe('the kernel', () => {
       expect(stores.length, name).toBe(1)
       expect(stores[0]?.grid.length, name).toBeGreaterThan(0)
     }
+  })
+})
+
+describe('where a thread has one place alone', () => {
+  const sourceOf = (name: string): string => {
+    const kernel = compiled.find((k) => k.name === name)?.kernels.at(-1)
+    return kernel === undefined ? '' : emitKernel(kernel, cudaTarget.simt).source
+  }
+  test.each(['a table for rows and columns', 'a batch', 'few places', 'the last one stays'])(
+    '%s: updates combine in a register',
+    (name) => {
+      expect(sourceOf(name).match(/\by\[.*\] = /g)).toHaveLength(1)
+      expect(sourceOf(name)).toContain('y_own')
+    },
+  )
+  test('several places of a thread are combined in memory', () => {
+    expect(sourceOf('two coordinates')).not.toContain('y_own')
   })
 })
 

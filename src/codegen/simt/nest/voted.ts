@@ -31,6 +31,7 @@ import {
 import { registerAt } from '../ir/registers.ts'
 import { bodiesOf, expressionsIn, visitIn } from '../ir/walk.ts'
 import type { Unit } from '../unit.ts'
+import { type OwnPlace, ownPlace } from './ownPlace.ts'
 import { Point } from './point.ts'
 import { assign, type EmitAt, type Looked, look, type Queue, queuedPlaces, queuedPoint, variable } from './queue.ts'
 import { type Scope, tid } from './scope.ts'
@@ -76,7 +77,9 @@ export function emitVoted(scope: Scope, filter: Filter, queue: Queue, body: Emit
   const looked = look(scope, filter, each, pointAt, end, rounds)
   enqueue(scope, { queue, looked, queued, turn, pointAt }, at, rounds)
   const walk: Block = [{ k: 'barrier' }]
-  walkQueue(scope, filter, queue, queued, at, body, walk)
+  const own = filter.single === undefined ? undefined : ownPlace(scope, filter.single, axis)
+  const isHeld = walkQueue(scope, filter, { queue, queued, own }, at, body, walk)
+  if (own !== undefined && isHeld) out.push(...own.begin)
   const { extent } = part.axis(axis)
   const holdsAll = length >= extent
   if (!holdsAll) {
@@ -87,6 +90,7 @@ export function emitVoted(scope: Scope, filter: Filter, queue: Queue, body: Emit
   }
   out.push(forLoop('i32', { name: round, from: start, to: end, step, body: rounds }))
   if (holdsAll) out.push(...walk)
+  if (own !== undefined && isHeld) out.push(...own.end)
 }
 
 /** The sum of what lanes hold. */
@@ -154,15 +158,21 @@ function isForWarp(scope: Scope, { classes }: Filter, queue: Queue, number: Ex, 
   return eq(above(point.expr(classes.of)), above(base))
 }
 
+interface Walked {
+  readonly queue: Queue
+  readonly queued: Ex
+  readonly own: OwnPlace | undefined
+}
+
+/** Walks what is queued; whether updates are combined in a register. */
 function walkQueue(
   scope: Scope,
   filter: Filter,
-  queue: Queue,
-  queued: Ex,
+  { queue, queued, own: place }: Walked,
   { lane, warp, below }: Lane,
   body: EmitAt,
   out: Block,
-): void {
+): boolean {
   const { unit } = scope
   const waiting = (i: Ex): Ex => shared(queue.counts[1], add(mul(warp, int(waitingPoints)), i))
   const count = variable(unit, 'own_waiting', int(0), out)
@@ -179,7 +189,8 @@ function walkQueue(
   const done = unit.name('own_done')
   const taken = variable(unit, 'own_taken', int(0), chunk)
   const steps: Block = []
-  const n = takePoints(scope, filter, queue, { first: v('i32', done), count, waiting }, body, steps)
+  const taking = { first: v('i32', done), count, waiting, place }
+  const { n, isHeld } = takePoints(scope, filter, queue, taking, body, steps)
   steps.push(assign(taken, add(v('i32', done), int(n))))
   const isLast = bin('>=', add(v('i32', from), int(filterGroup)), queued)
   const until = named(unit, 'own_until', select(isLast, count, sub(count, int(n - 1))), chunk)
@@ -188,6 +199,7 @@ function walkQueue(
   const moved = named(unit, 'own_moved', waiting(least(add(taken, lane), int(waitingPoints - 1))), chunk)
   chunk.push(meet, ...when(lt(lane, left), [assign(waiting(lane), moved)]), assign(count, left), meet)
   out.push(forLoop('i32', { name: from, from: int(0), to: queued, step: filterGroup, body: chunk }))
+  return isHeld
 }
 
 interface Waiting {
@@ -195,17 +207,18 @@ interface Waiting {
   readonly first: Ex
   readonly count: Ex
   readonly waiting: (i: Ex) => Ex
+  readonly place: OwnPlace | undefined
 }
 
-/** Takes some points that wait, in order; how many. */
+/** Takes some points that wait, in order; how many, and whether into a register. */
 function takePoints(
   scope: Scope,
   filter: Filter,
   queue: Queue,
-  { first, count, waiting }: Waiting,
+  { first, count, waiting, place }: Waiting,
   body: EmitAt,
   out: Block,
-): number {
+): { readonly n: number; readonly isHeld: boolean } {
   const { unit } = scope
   const stores: Block = []
   let n = 0
@@ -221,8 +234,9 @@ function takePoints(
     n++
     if (!loads.some(reads)) break
   } while (n < together)
-  out.push(...stores)
-  return n
+  const held = place?.take(stores)
+  out.push(...(held ?? stores))
+  return { n, isHeld: held !== undefined }
 }
 
 /** Whether anything is written to memory. */

@@ -3,7 +3,7 @@
  * threads together look at the next points, a few each, and write the program's own ones, in order, into a queue in shared memory: their
  * numbers and their places. What is walked then is the queue.
  */
-import { add, addConst, asAxis, axesOf, axis, type Expr, valuesOf } from '../../../affine/expr.ts'
+import { add, addConst, asAxis, axesOf, axis, constant, type Expr, mod, sub, valuesOf } from '../../../affine/expr.ts'
 import type { Bound } from '../../../affine/predicate.ts'
 import { startOf } from '../../../kernel/axes.ts'
 import type { LetStmt, StoreStmt, ValueId } from '../../../kernel/ir.ts'
@@ -24,6 +24,15 @@ export interface Filter {
   readonly queued: readonly LetStmt[]
   /** Which threads a queued point is for: those at an index of an axis that its place tells. */
   readonly classes: { readonly axis: string; readonly of: Expr } | undefined
+  readonly single: SinglePlace | undefined
+}
+
+/** Where each thread has one of the program's places alone: the coordinate that says which of `extent` an update goes to, and which is the thread's. */
+export interface SinglePlace {
+  readonly store: StoreStmt
+  readonly coordinate: ValueId
+  readonly place: Expr
+  readonly extent: number
 }
 
 /** Threads whose finds are summed by one, or that vote together. */
@@ -142,5 +151,28 @@ export function filterOf(part: Part, s: StoreStmt): Filter | undefined {
   const places = coordinates(s)
   const queued = lets.filter((l) => places.has(l.id))
   const classes = classesOf(s, places, new Set(queued.map((l) => l.id)))
-  return { axis, bounds, maskValue: asked, lets, queued, classes }
+  const single = singleOf(part, s, axis, classes)
+  return { axis, bounds, maskValue: asked, lets, queued, classes, single }
+}
+
+/** The only place of a thread: a program has places in a row, no more of them than there are residues, by which threads have them. */
+function singleOf(part: Part, store: StoreStmt, along: string, classes: Filter['classes']): SinglePlace | undefined {
+  const [coordinate, second] = coordinates(store)
+  const share = store.mask.find((b) => isShare(part, b))
+  const ofValue = share?.expr.terms.find(({ atom }) => atom.kind === 'value')
+  const ofStart = share?.expr.terms.find(({ atom }) => atom.kind === 'axis')
+  if (share === undefined || ofValue?.atom.kind !== 'value' || ofStart?.atom.kind !== 'axis') return undefined
+  const isRow = share.expr.terms.length === 2 && ofValue.coef === 1 && ofStart.coef === -1 && share.expr.offset === 0
+  if (!isRow || share.lo !== 0 || second !== undefined || ofValue.atom.id !== coordinate) return undefined
+  // Nothing else of the place may follow from the update.
+  const others = store.index.filter((e) => valuesOf(e).size === 0)
+  const rest = store.mask.filter((b) => ![...valuesOf(b.expr)].includes(coordinate))
+  if (axesOfExprs([...others, ...rest.map((b) => b.expr)], part.axesOf).has(along)) return undefined
+  const residues = classes === undefined ? 1 : part.axis(classes.axis).extent
+  const value = add(share.expr, axis(ofStart.atom.name, ofStart.atom.extent))
+  const isOfResidue = classes === undefined || sub(classes.of, mod(value, residues)).terms.length === 0
+  if (share.hi > residues || !isOfResidue) return undefined
+  const start = axis(ofStart.atom.name, ofStart.atom.extent)
+  const own = classes === undefined ? constant(0) : axis(classes.axis, residues)
+  return { store, coordinate, place: add(start, mod(sub(own, start), residues)), extent: ofValue.atom.extent }
 }
