@@ -9,14 +9,17 @@ import { programsOf } from '../axes/gridAxes.ts'
 import { foldingOf } from '../cost/stretch.ts'
 import type { KernelGroup } from '../plan.ts'
 
-/** Programs of a kernel, and about how many threads its schedule gives one. */
+/** Programs of a kernel, about how many threads its schedule gives one, and how many would have something to do. */
 export interface ThreadBlocks {
   readonly programs: number
   readonly threads: number
+  readonly most: number
 }
 
 /** Most threads of a program that holds no rows. */
 const mostWithoutRows = 256
+/** Points that a thread takes side by side. */
+const sideBySide = 8
 /** What a block of threads takes at least. */
 const blockSeconds = 1e-6
 
@@ -36,8 +39,8 @@ export function threadBlocksOf(g: KernelGroup, target: Machine): ThreadBlocks[] 
         [...axes].reduce((p, a) => p * (own.get(a) ?? 1), 1),
       )
     }, 1)
-    const threads = 2 ** Math.ceil(Math.log2(Math.max(32, points / simt.values)))
-    return { programs: programsOf(grid, extents), threads: Math.min(most, threads) }
+    const threads = Math.min(most, 2 ** Math.ceil(Math.log2(Math.max(32, points / simt.values))))
+    return { programs: programsOf(grid, extents), threads, most: Math.max(threads, points / sideBySide) }
   })
 }
 
@@ -45,6 +48,6 @@ export function threadBlocksOf(g: KernelGroup, target: Machine): ThreadBlocks[] 
 export function idleSeconds(blocks: readonly ThreadBlocks[], { simt }: Machine): number {
   if (simt?.multiprocessors === undefined) return 0
   const threads = blocks.reduce((n, b) => Math.max(n, b.threads), 0)
-  const idle = blocks.reduce((n, b) => n + b.programs * (threads - b.threads), 0)
+  const idle = blocks.reduce((n, b) => n + b.programs * Math.max(0, threads - b.most), 0)
   return (idle / (2 * simt.maxThreads * simt.multiprocessors)) * blockSeconds
 }
