@@ -47,7 +47,13 @@ export function partialSectorBytes(
   }
   const writes = body.stores.map((s) => {
     const axes = new Set(s.index.flatMap((e) => [...axesOf(e)]))
-    return s.pieces === undefined ? beyond(access(s.index, s.shape, axes, s.node.dtype)) : 0
+    const { run, bytes } = access(s.index, s.shape, axes, s.node.dtype)
+    // Pieces of a tensor that lie side by side fill sectors together.
+    const place = flatten(s.index, s.shape).offset
+    const near = body.stores.filter(
+      (t) => t.node === s.node && Math.abs(flatten(t.index, t.shape).offset - place) * dtypeBytes(s.node.dtype) < sector,
+    )
+    return beyond({ run: run * near.length, bytes })
   })
   const read = [...reads.values()].reduce((n, r) => n + beyond(r), 0)
   return rereadShare * read + 2 * writes.reduce((n, w) => n + w, 0)
