@@ -51,7 +51,8 @@ export function partialSectorBytes(
     // Pieces of a tensor that lie side by side fill sectors together.
     const place = flatten(s.index, s.shape).offset
     const near = body.stores.filter(
-      (t) => t.node === s.node && Math.abs(flatten(t.index, t.shape).offset - place) * dtypeBytes(s.node.dtype) < sector,
+      (t) =>
+        t.node === s.node && Math.abs(flatten(t.index, t.shape).offset - place) * dtypeBytes(s.node.dtype) < sector,
     )
     return beyond({ run: run * near.length, bytes })
   })
