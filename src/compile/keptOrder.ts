@@ -8,7 +8,7 @@ import type { Graph, Node, NodeOf } from '../graph/node.ts'
 import { familyOf } from '../graph/table.ts'
 import { mapGraph, nodesOf, usersOf, withInputs } from '../graph/traverse.ts'
 import { sameShape } from '../types/shape.ts'
-import { stored } from './windowOrder.ts'
+import { copyOf, stored } from './windowOrder.ts'
 
 /** The graph with such values read through their copies. */
 export function keepOrder(graph: Graph): Graph {
@@ -19,9 +19,9 @@ export function keepOrder(graph: Graph): Graph {
   const views = new Map<Node, NodeOf<'permute'>>()
   const copies = new Map<Node, Node>()
   for (const n of nodes) {
-    const [view] = n.inputs
-    const [source] = view?.inputs ?? []
-    if (n.op !== 'cast' || view?.op !== 'permute' || n.dtype !== view.dtype || source === undefined) continue
+    const copy = copyOf(n)
+    if (copy === undefined) continue
+    const { source, view } = copy
     if (familyOf(source) !== 'elementwise' || demanded.has(source) || views.has(source)) continue
     views.set(source, view)
     copies.set(n, source)

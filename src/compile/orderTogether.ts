@@ -6,32 +6,25 @@
  */
 import { inOrigin } from '../diagnostics/origin.ts'
 import { makeNode, withContext } from '../graph/build.ts'
-import type { AttrsByOp, Graph, Node, NodeOf, OpName } from '../graph/node.ts'
+import type { AttrsByOp, Graph, Node, OpName } from '../graph/node.ts'
 import { familyOf } from '../graph/table.ts'
 import { mapGraph, nodesOf, usersOf, withInputs } from '../graph/traverse.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sameShape, sizeOf } from '../types/shape.ts'
-import { isForUnit } from './windowOrder.ts'
+import { type Copy, copyOf, isForUnit } from './windowOrder.ts'
 
 /** Of a value's size, what an operand may have that is read across. */
 const small = 1 / 8
 
-/** A value in another order, made by a cast to its own dtype of a permuted view. */
-interface Copy {
-  readonly source: Node
-  readonly view: NodeOf<'permute'>
-}
-
 /** The graph with such networks of values in one order; itself where there are none. */
 export function orderTogether(graph: Graph): Graph {
   const nodes = nodesOf(graph)
-  const copies = new Map<Node, Copy>()
-  for (const n of nodes) {
-    const [view] = n.inputs
-    const [source] = view?.inputs ?? []
-    if (n.op === 'cast' && view?.op === 'permute' && n.dtype === view.dtype && source !== undefined)
-      copies.set(n, { source, view })
-  }
+  const copies = new Map(
+    nodes.flatMap((n): [Node, Copy][] => {
+      const copy = copyOf(n)
+      return copy === undefined ? [] : [[n, copy]]
+    }),
+  )
   if (copies.size === 0) return graph
   const orders = new Orders(nodes, new Set([...graph.outputs, ...graph.effects]), [...copies.values()])
   if (orders.perms.size === 0) return graph
@@ -113,13 +106,19 @@ class Orders {
       const kept = perm.filter((d) => !user.attrs.axes.includes(d))
       return kept.every((d, i) => i === 0 || d > (kept[i - 1] ?? 0)) && sizeOf(user.shape) <= small * sizeOf(of.shape)
     }
-    if (user.op === 'contract') return isForUnit(user) && dtypeBytes(user.dtype) === 2
-    if (familyOf(user) !== 'view') return false
-    const users = this.users.get(user) ?? []
-    return (
-      users.length > 0 &&
-      users.every((u) => familyOf(u) !== 'elementwise' && u.op !== 'reduce' && this.readsInAny(u, of, perm))
-    )
+    return this.isReadByProducts(user)
+  }
+
+  /** Whether a node is a product of 16 bits, or a view that only such products read. */
+  private isReadByProducts(user: Node): boolean {
+    const stack = [user]
+    for (let n = stack.pop(); n !== undefined; n = stack.pop()) {
+      if (n.op === 'contract' && isForUnit(n) && dtypeBytes(n.dtype) === 2) continue
+      const users = familyOf(n) === 'view' ? (this.users.get(n) ?? []) : []
+      if (users.length === 0 || this.demanded.has(n)) return false
+      stack.push(...users)
+    }
+    return true
   }
 }
 
@@ -128,7 +127,12 @@ const isMember = (n: Node): boolean => familyOf(n) === 'elementwise' || n.op ===
 /** Whether an operand is made of few elements, or of none in memory. */
 function isSmall(x: Node, of: Node): boolean {
   let at = x
-  for (let [inner] = at.inputs; familyOf(at) === 'view' && inner !== undefined; [inner] = at.inputs) at = inner
+  for (
+    let [inner, other] = at.inputs;
+    familyOf(at) === 'view' && inner !== undefined && other === undefined;
+    [inner, other] = at.inputs
+  )
+    at = inner
   if (familyOf(at) === 'source' && at.op !== 'param' && at.op !== 'constant') return true
   return sizeOf(at.shape) <= small * sizeOf(of.shape)
 }

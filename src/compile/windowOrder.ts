@@ -51,6 +51,21 @@ export const isForUnit = ({ dtype, attrs }: NodeOf<'contract'>): boolean =>
 /** The same values as an operation's result: views belong to whoever reads them, what is computed planning may store. */
 export const stored = (n: Node): Node => makeNode('cast', [n], { dtype: n.dtype })
 
+/** A value in another order. */
+export interface Copy {
+  readonly source: Node
+  readonly view: NodeOf<'permute'>
+}
+
+/** What a node shows in another order, where it is one of those values: a permuted view, stored. */
+export function copyOf(node: Node): Copy | undefined {
+  const [view] = node.inputs
+  const [source] = view?.inputs ?? []
+  return node.op === 'cast' && view?.op === 'permute' && node.dtype === view.dtype && source !== undefined
+    ? { source, view }
+    : undefined
+}
+
 interface Ordered {
   readonly of: Node
   readonly node: Node

@@ -50,7 +50,8 @@ describe('steps of their own are modelled', () => {
     const moved = bytes.target + bytes.updates
     expect(few?.modelledMs).toBeGreaterThan((1e3 * moved) / bandwidthOf(target, 2 * bytes.target + bytes.updates))
     expect(many?.modelledMs).toBeGreaterThan(few?.modelledMs ?? Number.POSITIVE_INFINITY)
-    expect(set?.modelledMs).toBeLessThan(few?.modelledMs ?? 0)
+    // Where programs share places out, what they look at may take longer than what is moved.
+    expect(set?.modelledMs).toBeLessThanOrEqual(few?.modelledMs ?? 0)
   })
 
   test('into zeros, which nobody reads', () => {

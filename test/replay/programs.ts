@@ -11,6 +11,7 @@ import { evaluateConstant } from '../../src/reference/evaluate.ts'
 import { models, unpack } from '../onnx/archives.ts'
 import { randomGraph } from '../random/graphs.ts'
 import { workloads } from '../simt/programs/workloads.ts'
+import { networkPrograms } from './networks.ts'
 import { overwritingPrograms } from './overwriting.ts'
 import type { RecordedProgram } from './record.ts'
 
@@ -75,6 +76,7 @@ export async function* fewPrograms(root: string): AsyncGenerator<RecordedProgram
   yield* randoms(1, 12)
   yield* overwritingPrograms()
   yield* donated(randoms(1, 12))
+  yield* networkPrograms()
 }
 
 /** Every program; `nodeCases` lists the folders of ONNX's node cases. */
@@ -87,6 +89,7 @@ export async function* allPrograms(
   yield* randoms(1, 500)
   yield* overwritingPrograms()
   yield* donated(randoms(1, 500))
+  yield* networkPrograms()
   if (process.env.SINTER_SHARED === undefined) {
     console.error('ONNX models and node cases are left out: SINTER_SHARED does not name their folder')
     return

@@ -239,6 +239,7 @@ class OpenCompiler {
         generic: generics[i] ?? nothingVaries,
       })
       if (i === 0) told(applied)
+      // Networks of values stay as they are: whether they stand in another order is a matter of sizes, which differ from sample to sample.
       const inOrder = orderWindows(plain, target, mode)
       const bounded = boundOperands(boundScans(inOrder, target, mode), operandLimits(target))
       made.push(bounded)
