@@ -9,6 +9,7 @@ import type { Body } from '../body/body.ts'
 import { type BodyOptions, buildBody } from '../body/buildBody.ts'
 import { longestAxis } from '../body/collapse.ts'
 import type { Region } from '../body/region.ts'
+import { isSameBody } from '../body/sameBody.ts'
 import { interleaves, partsOf, segmentsOf } from '../body/segments.ts'
 import { type StoredForms, withRows } from '../body/stored.ts'
 import type { CandidateMemo, Made, Outcome } from '../cost/candidateMemo.ts'
@@ -72,7 +73,10 @@ export class Candidates {
     const whole = buildBody(region, common)
     let made = kernelOf(whole)
     const tryOther = (options: BodyOptions): boolean => {
-      const other = kernelOf(buildBody(region, { ...common, ...options }))
+      const built = buildBody(region, { ...common, ...options })
+      // Pieces and axes that come to nothing leave the very body.
+      if (whole.ok && built.ok && isSameBody(whole.body, built.body)) return false
+      const other = kernelOf(built)
       const isBetter = other.ok && (!made.ok || isCheaper(other, made))
       if (isBetter) made = other
       return isBetter
