@@ -39,10 +39,10 @@ const nodeCases = (folder) =>
 
 async function programsOf(root, few) {
   const out = emitted(root)
-  const { allPrograms, fewPrograms } = await part(out, 'test/replay/programs.js')
+  const { allPrograms, digestPrograms } = await part(out, 'test/replay/programs.js')
   const { digestOf, record } = await part(out, 'test/replay/record.js')
   const done = () => rmSync(out, { recursive: true, force: true })
-  return { out, programs: few ? fewPrograms(root) : allPrograms(root, nodeCases), record, digestOf, done }
+  return { out, programs: few ? digestPrograms(root) : allPrograms(root, nodeCases), record, digestOf, done }
 }
 
 async function recordTo(file, root, few) {

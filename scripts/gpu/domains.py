@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from networks import Attention, RmsNorm, attend
-from problems import PROBLEMS, add, main
+from networks import RmsNorm, attend, network
+from problems import PROBLEMS, main
 
 PROBLEMS.clear()
 
@@ -329,10 +329,6 @@ class Table(nn.Module):
 
     def forward(self, numbers, rows):
         return self.body(torch.cat([self.words(rows + self.first).flatten(1), numbers], 1)).squeeze(1)
-
-
-def network(name, make, *shapes):
-    add(name, lambda s, *x: s.m(*x), [list(s) for s in shapes], m=make)
 
 
 network("dlrm_b2048", Dlrm, (2048, 13), ("int:10000", 2048, 26))

@@ -9,6 +9,7 @@ import { makeNode, withContext } from '../graph/build.ts'
 import type { AttrsByOp, Graph, Node, OpName } from '../graph/node.ts'
 import { familyOf } from '../graph/table.ts'
 import { mapGraph, nodesOf, usersOf, withInputs } from '../graph/traverse.ts'
+import { readAs } from '../plan/body/region.ts'
 import { dtypeBytes } from '../types/dtype.ts'
 import { sameShape, sizeOf } from '../types/shape.ts'
 import { type Copy, copyOf, isForUnit } from './windowOrder.ts'
@@ -125,14 +126,5 @@ class Orders {
 const isMember = (n: Node): boolean => familyOf(n) === 'elementwise' || n.op === 'contract'
 
 /** Whether an operand is made of few elements, or of none in memory. */
-function isSmall(x: Node, of: Node): boolean {
-  let at = x
-  for (
-    let [inner, other] = at.inputs;
-    familyOf(at) === 'view' && inner !== undefined && other === undefined;
-    [inner, other] = at.inputs
-  )
-    at = inner
-  if (familyOf(at) === 'source' && at.op !== 'param' && at.op !== 'constant') return true
-  return sizeOf(at.shape) <= small * sizeOf(of.shape)
-}
+const isSmall = (x: Node, of: Node): boolean =>
+  readAs(x).reduce((n, y) => n + sizeOf(y.shape), 0) <= small * sizeOf(of.shape)

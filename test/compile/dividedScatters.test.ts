@@ -17,7 +17,7 @@ import type { DType } from '../../src/types/dtype.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { noise } from '../kernel/hard-cases/case.ts'
-import { Emulated, hasCompiler } from '../simt/dialects/emulator/emulator.ts'
+import { checkEmulated, hasCompiler } from '../simt/dialects/emulator/emulator.ts'
 import { execute } from '../simt/programs/programs.ts'
 
 interface Case {
@@ -141,13 +141,7 @@ describe('in parts', () => {
     await check(k, (kernel, buffers) => interpretKernel(kernel, buffers, { rounding: 'dtype', order: 'backward' }))
   })
   test.skipIf(!hasCompiler())('in CUDA on the host', { timeout: 240_000 }, async () => {
-    const kernels = compiled.flatMap((k) => k.kernels)
-    const emulated = new Emulated(kernels)
-    try {
-      for (const k of compiled) await check(k, (kernel, buffers) => emulated.run(kernels.indexOf(kernel), buffers))
-    } finally {
-      emulated.dispose()
-    }
+    await checkEmulated(compiled, check)
   })
 })
 

@@ -17,13 +17,6 @@ import { dataOf, expectAlike } from '../support/alike.ts'
 import { interpretProgram } from '../support/interpretProgram.ts'
 import { at, trace } from './support.ts'
 
-const moments = (x: Node): Node => {
-  const y = c.cast(x, 'f32')
-  const mean = c.mean(y, [0, 2, 3], true)
-  const d = c.sub(y, mean)
-  return c.cast(c.mul(d, c.unary('rsqrt', c.add(c.mean(c.mul(d, d), [0, 2, 3], true), 1e-5))), x.dtype)
-}
-
 /** Convolutions of 3 x 3 under normalisation by the batch, `end` of what the last gives. */
 const stack = (dtype: DType, end: (x: Node, before: Node, w: Node) => Node | Node[], size = 8, channels = 16): Graph =>
   trace(
@@ -34,7 +27,7 @@ const stack = (dtype: DType, end: (x: Node, before: Node, w: Node) => Node | Nod
       { shape: [channels, channels, 1, 1], dtype },
     ],
     (p) => {
-      const conv = (x: Node, w: Node): Node => c.relu(moments(c.conv(x, w, { padding: 1 })))
+      const conv = (x: Node, w: Node): Node => c.relu(c.batchNormTraining(c.conv(x, w, { padding: 1 })).output)
       const before = conv(at(p, 0), at(p, 1))
       return end(conv(before, at(p, 2)), before, at(p, 3))
     },

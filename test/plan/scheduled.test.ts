@@ -59,9 +59,8 @@ describe('kernels of 5 us and more', () => {
   const pairs: Pair[] = []
   test('of random programs and of those that replay has a digest of are there', async () => {
     for (let seed = 1; seed <= 120; seed++) pairs.push(...pairsOf(`seed ${seed}`, graphOf(programOf(seed)), 'fast'))
-    // Blocks of networks are of 16 bits and of a GPU's size: their kernels of loops are another population.
     for await (const { name, graph, mode = 'fast' } of fewPrograms(process.cwd()))
-      if (!name.startsWith('network')) pairs.push(...pairsOf(name, graph, mode))
+      pairs.push(...pairsOf(name, graph, mode))
     const all = pairs.length
     pairs.splice(0, all, ...pairs.filter((p) => p.price.seconds >= 5e-6))
     expect(pairs.length).toBeGreaterThan(100)

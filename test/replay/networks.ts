@@ -27,11 +27,7 @@ function step({ shapes, first, of }: Block): Graph {
   )
 }
 
-const batchNorm = (x: Node): Node => {
-  const y = c.cast(x, 'f32')
-  const d = c.sub(y, c.mean(y, [0, 2, 3], true))
-  return c.cast(c.mul(d, c.unary('rsqrt', c.add(c.mean(c.mul(d, d), [0, 2, 3], true), 1e-5))), x.dtype)
-}
+const norm = (x: Node): Node => c.batchNormTraining(x).output
 
 const rows = (x: Node, heads: number): Node => {
   const [b = 1, s = 1, w = 1] = x.shape
@@ -56,9 +52,9 @@ const residual: Block = {
   shapes: [[[16, 256, 14, 14]], [[64, 256, 1, 1]], [[64, 64, 3, 3]], [[256, 64, 1, 1]]],
   first: 1,
   of: (x, a, b, d) => {
-    const normed = (y: Node): Node => c.relu(batchNorm(y))
-    const inner = (y: Node): Node => batchNorm(c.conv(normed(c.conv(normed(c.conv(y, a)), b, { padding: 1 })), d))
-    const once = c.relu(c.add(c.mul(x, 1), inner(x)))
+    const normed = (y: Node): Node => c.relu(norm(y))
+    const inner = (y: Node): Node => norm(c.conv(normed(c.conv(normed(c.conv(y, a)), b, { padding: 1 })), d))
+    const once = c.relu(c.add(x, inner(x)))
     return c.relu(c.add(once, inner(once)))
   },
 }

@@ -69,13 +69,18 @@ function* donated(programs: Iterable<RecordedProgram>): Generator<RecordedProgra
   for (const p of programs) yield { ...p, name: `${p.name}, donated`, donated: p.graph.params.map(() => true) }
 }
 
-/** Programs that need nothing but this repository. */
+/** Programs of this repository that were always among those of the digest. */
 export async function* fewPrograms(root: string): AsyncGenerator<RecordedProgram> {
   yield* examples(root)
   yield* gpuWorkloads()
   yield* randoms(1, 12)
   yield* overwritingPrograms()
   yield* donated(randoms(1, 12))
+}
+
+/** Programs that need nothing but this repository: those that have a digest. */
+export async function* digestPrograms(root: string): AsyncGenerator<RecordedProgram> {
+  yield* fewPrograms(root)
   yield* networkPrograms()
 }
 

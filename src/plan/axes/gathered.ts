@@ -10,6 +10,8 @@ import { dtypeBytes } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import type { MatrixRole } from './fusedReductions.ts'
+import { programsOf } from './gridAxes.ts'
+import type { Blocked, MatrixBlocks } from './matrixBlocks.ts'
 import { isForMatrixUnit } from './matrixRole.ts'
 import { positionOfLoad } from './positions.ts'
 
@@ -59,6 +61,24 @@ export function gatherSeconds(
       : seconds + filledElement(root, lets, fill) * repeats * pointsOf(extents, lets.get(root)?.axes ?? [])
   }
   return of(rows, blocks(matrix.n, n)) + of(columns, blocks(matrix.m, m))
+}
+
+/** Seconds of bringing operands to the tiles of a matrix unit, each once for every block of the other side, with all programs at work. */
+export function fillingSeconds(
+  body: Body,
+  matrix: MatrixRole,
+  { rows, columns }: Pick<MatrixBlocks, 'rows' | 'columns'>,
+  extents: ReadonlyMap<string, number>,
+  { dotBlock }: Machine,
+): number {
+  const product = productOnUnit(body, matrix)
+  if (dotBlock.tileRate === undefined || product === undefined) return 0
+  const bytes = (id: ValueId, others: readonly Blocked[]): number => {
+    const l = product.lets.get(id)
+    return l === undefined ? 0 : pointsOf(extents, l.axes) * programsOf(others, extents) * dtypeBytes(l.dtype)
+  }
+  const [ofA, ofB] = matrix.swap ? [rows, columns] : [columns, rows]
+  return (bytes(product.a, ofA) + bytes(product.b, ofB)) / dotBlock.tileRate
 }
 
 /**

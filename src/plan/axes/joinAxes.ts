@@ -141,12 +141,10 @@ function ordersOf(
     const position = positionOfLoad(body, l.op)
     const stride = (a: string): number => strideAlong(position, a)
     const unit = axes.find((a) => stride(a) === 1)
-    const isStrided = axes.every((a) => stride(a) !== 0)
-    if (!isStrided && unit === undefined) continue
-    const order = isStrided
+    const order = axes.every((a) => stride(a) !== 0)
       ? [...axes].sort((p, q) => stride(q) - stride(p))
-      : [...(first ?? axes).filter((a) => a !== unit), ...(unit === undefined ? [] : [unit])]
-    orders.set(order.join(), order)
+      : unit !== undefined && [...(first ?? axes).filter((a) => a !== unit), unit]
+    if (order) orders.set(order.join(), order)
   }
   return orders.size === 0 ? [axes] : [...orders.values()]
 }

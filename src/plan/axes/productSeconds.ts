@@ -7,7 +7,7 @@ import { dtypeBytes } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import type { ChainRole } from './chain.ts'
 import type { MatrixRole } from './fusedReductions.ts'
-import { gatherSeconds } from './gathered.ts'
+import { fillingSeconds, gatherSeconds } from './gathered.ts'
 import { programsOf } from './gridAxes.ts'
 import { type Blocked, type MatrixBlocks, matrixBlocks } from './matrixBlocks.ts'
 import { isForMatrixUnit } from './matrixRole.ts'
@@ -64,25 +64,6 @@ export function productWork(
     atOnce: programsAtOnce(body, matrix, blocks, steps, target),
     stepOf: (axis) => depth.find((d) => d.axis === axis)?.block ?? 1,
   }
-}
-
-/** Seconds of bringing operands to the tiles of a matrix unit, each once for every block of the other side, with all programs at work. */
-function fillingSeconds(
-  body: Body,
-  matrix: MatrixRole,
-  { rows, columns }: MatrixBlocks,
-  extents: ReadonlyMap<string, number>,
-  { dotBlock }: Machine,
-): number {
-  const lets = new Map(body.lets.map((l) => [l.id, l]))
-  const op = lets.get(matrix.id)?.op
-  if (dotBlock.tileRate === undefined || op?.kind !== 'dot' || !isForMatrixUnit(op, lets)) return 0
-  const bytes = (id: ValueId, others: readonly Blocked[]): number => {
-    const l = lets.get(id)
-    return l === undefined ? 0 : pointsOf(extents, l.axes) * programsOf(others, extents) * dtypeBytes(l.dtype)
-  }
-  const [ofA, ofB] = matrix.swap ? [rows, columns] : [columns, rows]
-  return (bytes(op.a, ofA) + bytes(op.b, ofB)) / dotBlock.tileRate
 }
 
 /** Bytes between the rows of a tile in shared memory, and those that the device takes for itself for each block. */

@@ -70,6 +70,9 @@ export function dataInputs(node: Node): readonly Node[] {
   return out
 }
 
+/** The non-free nodes that an operand is read as. */
+export const readAs = (x: Node): readonly Node[] => (isFree(x) ? dataInputs(x) : [x])
+
 const depths = new WeakMap<Node, number>()
 
 /** Reductions, scans and contractions on the way from a node down to its sources, the node among them. */

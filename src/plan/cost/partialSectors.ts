@@ -32,28 +32,26 @@ export function partialSectorBytes(
   const own = reachOf(body, folding.own, target)
   /** By tensor: what reads it lies side by side, as halves of a row that is rotated. */
   const reads = new Map<string, Access>()
-  const access = (index: readonly Expr[], shape: readonly number[], axes: Iterable<string>, dtype: DType): Access => {
+  const access = (flat: Expr, shape: readonly number[], axes: Iterable<string>, dtype: DType): Access => {
     const each = dtypeBytes(dtype)
-    const run = reachIn(flatten(index, shape), own, sector / each / 2) * each
+    const run = reachIn(flat, own, sector / each / 2) * each
     return { run, bytes: Math.min(pointsOf(extents, axes), sizeOf(shape)) * each }
   }
   const beyond = ({ run, bytes }: Access): number => (run >= sector ? 0 : bytes * (sector / run - 1))
   for (const { op, axes, dtype } of body.lets) {
     const tensor = op.kind === 'load' ? body.loads.get(op.param) : undefined
     if (op.kind !== 'load' || tensor === undefined) continue
-    const { run, bytes } = access(op.index, tensor.shape, axes, dtype)
+    const { run, bytes } = access(flatten(op.index, tensor.shape), tensor.shape, axes, dtype)
     const have = reads.get(op.param) ?? { run: 0, bytes: 0 }
     reads.set(op.param, { run: have.run + run, bytes: Math.max(have.bytes, bytes) })
   }
-  const writes = body.stores.map((s) => {
-    const axes = new Set(s.index.flatMap((e) => [...axesOf(e)]))
-    const { run, bytes } = access(s.index, s.shape, axes, s.node.dtype)
+  const stores = body.stores.map(({ index, shape, node }) => ({ flat: flatten(index, shape), index, shape, node }))
+  const writes = stores.map(({ flat, index, shape, node }) => {
+    const axes = new Set(index.flatMap((e) => [...axesOf(e)]))
+    const { run, bytes } = access(flat, shape, axes, node.dtype)
     // Pieces of a tensor that lie side by side fill sectors together.
-    const place = flatten(s.index, s.shape).offset
-    const near = body.stores.filter(
-      (t) =>
-        t.node === s.node && Math.abs(flatten(t.index, t.shape).offset - place) * dtypeBytes(s.node.dtype) < sector,
-    )
+    const isNear = (offset: number): boolean => Math.abs(offset - flat.offset) * dtypeBytes(node.dtype) < sector
+    const near = stores.filter((t) => t.node === node && isNear(t.flat.offset))
     return beyond({ run: run * near.length, bytes })
   })
   const read = [...reads.values()].reduce((n, r) => n + beyond(r), 0)

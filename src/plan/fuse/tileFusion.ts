@@ -8,7 +8,7 @@
 import type { Node } from '../../graph/node.ts'
 import { familyOf } from '../../graph/table.ts'
 import { sizeOf } from '../../types/shape.ts'
-import { bytesOf, dataInputs, isFree, type Region } from '../body/region.ts'
+import { bytesOf, dataInputs, type Region, readAs } from '../body/region.ts'
 import type { Made } from '../cost/candidateMemo.ts'
 import { type Refused, refuse } from '../refusal.ts'
 import type { Group } from './groups.ts'
@@ -72,9 +72,6 @@ class Tiles {
     return out
   }
 }
-
-/** The nodes that an operand is read as. */
-const readAs = (x: Node): readonly Node[] => (isFree(x) ? dataInputs(x) : [x])
 
 /** Products that sum over something larger than their operands and results, with what is between it and other products. */
 function sumsIn(planner: Planner): { readonly size: number; readonly sums: readonly Sum[] }[] {

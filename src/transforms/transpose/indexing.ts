@@ -31,11 +31,11 @@ function rowwise(points: Points, extents: readonly number[]): { axis: number; or
 function transposeGather(node: NodeOf<'gather'>, ct: Node): Node {
   const x = operand(node, 0)
   const given = { shape: node.shape, indices: node.inputs.slice(1), sources: node.attrs.sources }
-  const points = clampPoints(given, x.shape)
-  const [only] = points.indices
-  const row = points.indices.length === 1 ? rowwise(points, x.shape) : undefined
+  const row = given.indices.length === 1 ? rowwise(given, x.shape) : undefined
   const runs = row === undefined ? sumOfRuns(given, x, ct) : undefined
   if (runs !== undefined) return runs
+  const points = clampPoints(given, x.shape)
+  const [only] = points.indices
   if (row === undefined || only === undefined) {
     const target = zeros(x.shape, x.dtype)
     return makeNode('scatter', [target, ct, ...points.indices], { sources: points.sources, combiner: 'sum' })

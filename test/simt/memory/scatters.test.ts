@@ -18,7 +18,7 @@ import { type HostArray, hostArray } from '../../../src/types/host.ts'
 import { sizeOf } from '../../../src/types/shape.ts'
 import { noise } from '../../kernel/hard-cases/case.ts'
 import { some, turn } from '../../support/nightly.ts'
-import { Emulated, hasCompiler } from '../dialects/emulator/emulator.ts'
+import { checkEmulated, Emulated, hasCompiler } from '../dialects/emulator/emulator.ts'
 import { type Adapter, openDevice } from '../dialects/wgsl.ts'
 import { execute, executeWgsl } from '../programs/programs.ts'
 
@@ -196,13 +196,7 @@ describe('where a thread has one place alone', () => {
 
 describe.skipIf(!hasCompiler())('CUDA on the host (skipped where g++ is missing)', () => {
   test('every case', { timeout: 240_000 }, async () => {
-    const kernels = compiled.flatMap((k) => k.kernels)
-    const emulated = new Emulated(kernels)
-    try {
-      for (const k of compiled) await check(k, (kernel, buffers) => emulated.run(kernels.indexOf(kernel), buffers))
-    } finally {
-      emulated.dispose()
-    }
+    await checkEmulated(compiled, check)
   })
 })
 

@@ -6,7 +6,7 @@
 import { flatIndex } from '../../../schedule/simt/part/facts.ts'
 import type { SinglePlace } from '../../../schedule/simt/part/filter.ts'
 import { and, type Block, cast, type Ex, int, lit, lt, type S, v, when } from '../ir/ir.ts'
-import { bodiesOf, expressionsIn, mapBodies, substituteIn, substituteVars, visitIn } from '../ir/walk.ts'
+import { bodiesOf, mapBodies, substituteIn, substituteVars, visitExpressions, visitStatements } from '../ir/walk.ts'
 import { allowed } from '../memory/memory.ts'
 import { elementAt } from '../memory/packedElements.ts'
 import { Point } from './point.ts'
@@ -76,15 +76,17 @@ function intoRegister(stmts: readonly S[], param: string, held: Ex): Block | und
       return [bodiesOf(s).length > 0 ? mapBodies(s, go) : substituteIn(s, olds)]
     })
   const made = go(stmts)
-  return made.some((s) => touches(s, param)) ? undefined : made
+  return touches(made, param) ? undefined : made
 }
 
-/** Whether a statement reads or writes a parameter. */
-function touches(s: S, param: string): boolean {
-  let found = 'param' in s && s.param === param
-  for (const e of expressionsIn(s))
-    visitIn(e, (x) => {
-      found ||= (x.k === 'load' || x.k === 'word') && x.param === param
-    })
-  return found || bodiesOf(s).some((b) => b.some((t) => touches(t, param)))
+/** Whether statements read or write a parameter. */
+function touches(stmts: readonly S[], param: string): boolean {
+  let found = false
+  visitStatements(stmts, (s) => {
+    found ||= 'param' in s && s.param === param
+  })
+  visitExpressions(stmts, (e) => {
+    found ||= (e.k === 'load' || e.k === 'word') && e.param === param
+  })
+  return found
 }

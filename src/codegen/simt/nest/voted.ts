@@ -29,7 +29,7 @@ import {
   yes,
 } from '../ir/ir.ts'
 import { registerAt } from '../ir/registers.ts'
-import { bodiesOf, expressionsIn, visitIn } from '../ir/walk.ts'
+import { visitExpressions, visitStatements } from '../ir/walk.ts'
 import type { Unit } from '../unit.ts'
 import { type OwnPlace, ownPlace } from './ownPlace.ts'
 import { Point } from './point.ts'
@@ -232,23 +232,30 @@ function takePoints(
     out.push(...loads)
     stores.push(...when(n === 0 ? yes : lt(at, count), made.slice(store)))
     n++
-    if (!loads.some(reads)) break
+    if (!read(loads)) break
   } while (n < together)
   const held = place?.take(stores)
   out.push(...(held ?? stores))
   return { n, isHeld: held !== undefined }
 }
 
-/** Whether anything is written to memory. */
-const writes = (s: S): boolean =>
-  s.k === 'store' || s.k === 'storeBits' || s.k === 'vstore' || bodiesOf(s).some((b) => b.some(writes))
+/** Whether a statement writes to memory. */
+function writes(s: S): boolean {
+  let found = false
+  visitStatements([s], ({ k }) => {
+    found ||= k === 'store' || k === 'storeBits' || k === 'vstore'
+  })
+  return found
+}
 
-/** Whether anything is read from memory. */
-function reads(s: S): boolean {
-  let found = s.k === 'vload'
-  for (const e of expressionsIn(s))
-    visitIn(e, (x) => {
-      found ||= x.k === 'load' || x.k === 'word'
-    })
-  return found || bodiesOf(s).some((b) => b.some(reads))
+/** Whether statements read memory. */
+function read(stmts: readonly S[]): boolean {
+  let found = false
+  visitStatements(stmts, ({ k }) => {
+    found ||= k === 'vload'
+  })
+  visitExpressions(stmts, ({ k }) => {
+    found ||= k === 'load' || k === 'word'
+  })
+  return found
 }

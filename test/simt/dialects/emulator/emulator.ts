@@ -136,6 +136,20 @@ static void run() {
 }`
 }
 
+/** Checks cases by all of their kernels, built into one program. */
+export async function checkEmulated<C extends { readonly kernels: readonly Kernel[] }>(
+  cases: readonly C[],
+  check: (of: C, run: (kernel: Kernel, buffers: Buffers) => void) => Promise<void>,
+): Promise<void> {
+  const kernels = cases.flatMap((k) => k.kernels)
+  const emulated = new Emulated(kernels)
+  try {
+    for (const k of cases) await check(k, (kernel, buffers) => emulated.run(kernels.indexOf(kernel), buffers))
+  } finally {
+    emulated.dispose()
+  }
+}
+
 /** Kernels built into one program. */
 export class Emulated {
   private readonly folder = mkdtempSync(join(tmpdir(), 'sinter-emulator-'))
