@@ -29,7 +29,7 @@ async function pack(folder) {
   await bundle.write({ file: join(folder, 'gpu-check.mjs'), format: 'esm', codeSplitting: false })
   await bundle.close()
   const cases = join(root, 'test', 'kernel', 'hard-cases')
-  for (const script of ['peers.py', 'problems.py', 'networks.py', 'domains.py'])
+  for (const script of ['peers.py', 'problems.py', 'networks.py', 'domains.py', 'neighbours.py'])
     cpSync(join(root, 'scripts', 'gpu', script), join(folder, script))
   for (const f of readdirSync(cases)) if (f.endsWith('.kernel')) cpSync(join(cases, f), join(folder, f))
   return join(folder, 'gpu-check.mjs')
