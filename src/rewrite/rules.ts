@@ -4,6 +4,7 @@ import { broadcastRules, pastRules } from './broadcasts.ts'
 import { constantRules } from './constants.ts'
 import { contractionRules } from './contraction.ts'
 import { convolutionRules } from './convolution.ts'
+import { knownPositionRules } from './knownPositions.ts'
 import { firstRules, normalRules } from './normalise.ts'
 import { positionRules } from './positions.ts'
 import { reductionRules } from './reductions.ts'
@@ -17,6 +18,7 @@ export const allRules: readonly Rule[] = [
   ...firstRules,
   ...pastRules,
   ...constantRules,
+  ...knownPositionRules,
   ...normalRules,
   ...algebraRules,
   ...viewRules,

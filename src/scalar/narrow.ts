@@ -16,6 +16,19 @@ export function narrowRange(d: DType): Range | undefined {
   return { lo, hi: end - 1 }
 }
 
+/** Bits of a float's significand: so many hold every whole number of no more. */
+const significand: Readonly<Partial<Record<DType, number>>> = { bf16: 8, f16: 11, f32: 24, f64: 53 }
+
+/** Whole numbers of 32 bits that a dtype holds, all of them; undefined of bool. */
+export function wholeRange(d: DType): Range | undefined {
+  if (d === 'bool') return undefined
+  const { lo: least, end } = integerRange('i32')
+  const bits = significand[d]
+  if (bits !== undefined) return { lo: Math.max(least, -(2 ** bits)), hi: Math.min(end - 1, 2 ** bits) }
+  const own = integerRange(d)
+  return { lo: Math.max(least, own.lo), hi: Math.min(end, own.end) - 1 }
+}
+
 /** Bounds of an operation's whole result, by those of its operands (of `select`, of its choices). Results beyond 2^31 are as computed, not wrapped. */
 export function rangeThrough(op: ScalarOp, args: readonly Range[]): Range | undefined {
   const [a, b = a] = args

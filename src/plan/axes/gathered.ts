@@ -9,6 +9,7 @@ import type { Machine } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { type Body, pointsOf } from '../body/body.ts'
+import type { ChainRole } from './chain.ts'
 import type { MatrixRole } from './fusedReductions.ts'
 import { programsOf } from './gridAxes.ts'
 import type { Blocked, MatrixBlocks } from './matrixBlocks.ts'
@@ -102,6 +103,33 @@ function filledElement(
   const factors = all.filter((l) => l.axes.length > 0 && !isWhole(l)).reduce((n, l) => n + ofFactor(l), 0)
   return fill.computed + (loads.length - 1) * fill.load + factors
 }
+
+/**
+ * The same of a chain whose products a matrix unit multiplies: of operands that stand in tiles, each block of the shared axes filled by every program that
+ * goes through it. `repeats` says how often a statement is evaluated, a point of its axes.
+ */
+export function chainFillSeconds(
+  body: Body,
+  { tiles, sums, shared, vectors }: ChainRole,
+  repeats: ReadonlyMap<ValueId, number>,
+  extents: ReadonlyMap<string, number>,
+  { dotBlock }: Machine,
+): number {
+  const fill = dotBlock.fillSeconds
+  if (fill === undefined || vectors !== undefined) return 0
+  const lets = new Map(body.lets.map((l) => [l.id, l]))
+  const isOwn = (id: ValueId): boolean => [...ancestorsOf([id], lets)].some((of) => tiles.includes(of))
+  const operands = new Set([...tiles, ...sums].flatMap((id) => productOperands(lets.get(id))))
+  let seconds = 0
+  for (const id of operands) {
+    const axes = lets.get(id)?.axes ?? []
+    if (isOwn(id) || !axes.some((a) => shared.includes(a))) continue
+    seconds += filledElement(id, lets, fill) * pointsOf(extents, axes) * (repeats.get(id) ?? 1)
+  }
+  return seconds
+}
+
+const productOperands = (l: LetStmt | undefined): readonly ValueId[] => (l?.op.kind === 'dot' ? [l.op.a, l.op.b] : [])
 
 /**
  * Seconds of storing the results of a body whose neighbours along an axis lie apart in memory, by the price of gathering as many: of orders of an axis, those

@@ -8,11 +8,13 @@ import { ancestorsOf } from '../../kernel/walk.ts'
 import { isScalarOp, scalarInfo } from '../../scalar/ops.ts'
 import { loopStatementSeconds } from '../../schedule/loop/price/terms.ts'
 import { dtypesIn, type Priced, statementSeconds } from '../../schedule/price.ts'
+import { byReciprocal } from '../../schedule/simt/precision/reciprocals.ts'
 import { type Machine, movingSeconds, together } from '../../target/machine.ts'
 import { priceOf } from '../../target/prices.ts'
 import type { DType } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { chainPrograms, chainRepeats } from '../axes/chainRoles.ts'
+import { chainFillSeconds } from '../axes/gathered.ts'
 import { programsOf } from '../axes/gridAxes.ts'
 import { chainRate, type ProductWork, productRate, productWork } from '../axes/productSeconds.ts'
 import { elementwiseRoles, type Roles, unitAxis } from '../axes/roles.ts'
@@ -182,9 +184,12 @@ function workOf(body: Body, roles: Roles, product: ProductWork | undefined, swee
   const dtypeOf = (id: ValueId): DType => dtypes.get(id) ?? 'f32'
   const lets = new Map(body.lets.map((l) => [l.id, l]))
   const nothing: Priced = { dtype: 'f32' }
+  const opOf = (id: ValueId): LetStmt['op'] | undefined => lets.get(id)?.op
   const secondsOf = (l: LetStmt): number =>
     target.loops === undefined
-      ? statementSeconds(l, dtypeOf, target.prices)
+      ? byReciprocal(l, opOf) === undefined
+        ? statementSeconds(l, dtypeOf, target.prices)
+        : priceOf('mul', l.dtype, target.prices)
       : loopStatementSeconds(l, (id) => lets.get(id) ?? nothing, target.prices)
   let flops = 0
   let special = 0
@@ -220,7 +225,8 @@ function workOf(body: Body, roles: Roles, product: ProductWork | undefined, swee
   }
   // Between the products of a chain the unit has other blocks to multiply.
   const hidden = chain?.vectors === undefined ? Math.min(products, compute * (target.chains?.hidden ?? 0)) : 0
-  return { flops, special, compute: products + compute - hidden }
+  const filling = chain === undefined ? 0 : chainFillSeconds(body, chain, prologue, extents, target)
+  return { flops, special, compute: products + compute - hidden + filling }
 }
 
 /** Axes of a main kernel's grid beside the parallel ones, and the programs along them: of folds that the stages split, of a product's blocks. */

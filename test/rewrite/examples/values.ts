@@ -1,8 +1,11 @@
 /** Programs in which the rules on normal forms and constants fire. */
 import { makeNode } from '../../../src/graph/build.ts'
 import type { Node, OpName } from '../../../src/graph/node.ts'
+import { scalarOf, writeElement } from '../../../src/scalar/host.ts'
 import { type ScalarOp, scalarInfo, scalarOps } from '../../../src/scalar/ops.ts'
-import { allDTypes, type DType, dtypeBits, dtypeClass } from '../../../src/types/dtype.ts'
+import { allDTypes, type DType, dtypeBits, dtypeClass, isFloat } from '../../../src/types/dtype.ts'
+import { hostArray } from '../../../src/types/host.ts'
+import { rowMajorStrides, sizeOf } from '../../../src/types/shape.ts'
 import type { Example } from '../support.ts'
 import { broadcast } from './views.ts'
 
@@ -11,15 +14,20 @@ const cast = (x: Node, dtype: DType): Node => make('cast', [x], { dtype })
 
 const ops = (Object.keys(scalarOps) as ScalarOp[]).filter((op) => op !== 'cast' && op !== 'bitcast')
 
-/** Comparisons of i64 that are places, numbers and shorter integers, and sums and differences of them. */
+/** Comparisons of i64 and of floats that are places, numbers and shorter integers, and sums and differences of them. */
 const positionExamples: Readonly<Record<string, Example>> = Object.fromEntries(
   (['eq', 'ne', 'lt', 'le', 'gt', 'ge'] as const).map((op): [string, Example] => [
     `${op}-of-positions`,
     (d) => {
       const shape = [3, 4]
-      const place = (axis: number): Node => make('iota', [], { axis, shape, dtype: 'i64' })
-      const number = d.full(shape, 'i64', BigInt(d.rng.int(-3, 3)))
-      const short = cast(d.param(shape, d.rng.pick(['i32', 'i16', 'u8', 'bool'] as const)), 'i64')
+      const dtype = d.rng.pick(['i64', 'f32', 'f16', 'bf16', 'f64'] as const)
+      const place = (axis: number): Node => make('iota', [], { axis, shape, dtype })
+      const n = d.rng.int(-3, 3)
+      const number = d.full(shape, dtype, dtype === 'i64' ? BigInt(n) : n)
+      const narrow =
+        dtype === 'i64' || dtype === 'f64' ? (['i32', 'i16', 'u8', 'bool'] as const) : (['u8', 'bool'] as const)
+      const counted = make('sub', [make('iota', [], { axis: 0, shape, dtype: 'i32' }), d.full(shape, 'i32', 2)], {})
+      const short = cast(d.rng.chance(0.3) ? counted : d.param(shape, d.rng.pick(narrow)), dtype)
       const made = d.rng.pick([place(0), number, make('sub', [place(1), place(0)], {}), make('neg', [place(1)], {})])
       const whole = d.rng.chance(0.5) ? make('max', [made, number], {}) : make('add', [made, number], {})
       return d.graph(make(op, d.rng.chance(0.5) ? [short, whole] : [whole, short], {}))
@@ -80,6 +88,29 @@ export const valueExamples: Readonly<Record<string, Example>> = {
     d.graph(broadcast(make('iota', [], { axis: 1, shape: [2, 3], dtype: d.number() }), [2, 4, 3], [0, 2])),
   'permute-of-iota': (d) =>
     d.graph(make('permute', [make('iota', [], { axis: 1, shape: [2, 3, 4], dtype: d.number() })], { perm: d.perm(3) })),
+  'constant-by-place': (d) => {
+    const shape = d.rng.pick([[33, 40], [3, 20, 20], [1, 1, 33, 33], [40, 33, 1], [1100]])
+    const [p, q] = d.rng.shuffle(shape.flatMap((n, axis) => (n > 1 ? [axis] : []))).sort()
+    const dtype = d.any()
+    const data = hostArray(dtype, sizeOf(shape))
+    const [first, by, lo, band] = [
+      d.rng.int(0, 5),
+      d.rng.pick([-1, 1, 3]),
+      d.rng.int(-9, 9),
+      d.rng.chance(0.5) ? 5 : 999,
+    ]
+    const isCounted = d.rng.chance(0.5)
+    const strides = rowMajorStrides(shape)
+    for (let i = 0; i < data.length; i++) {
+      const at = (axis: number | undefined): number =>
+        axis === undefined ? 0 : Math.floor(i / (strides[axis] ?? 1)) % (shape[axis] ?? 1)
+      const distance = at(q) - at(p)
+      const inside = distance >= lo && distance < lo + band
+      const value = isCounted ? first + by * at(p) - at(q) : inside ? 7 : Number.NEGATIVE_INFINITY
+      writeElement(data, dtype, i, scalarOf(dtype, isFloat(dtype) || Number.isFinite(value) ? value : 0))
+    }
+    return d.graph(make('constant', [], { data, shape, dtype }))
+  },
   'constant-uniform': (d) => {
     const like = d.constant([1], d.any())
     if (like.op !== 'constant') throw new Error('no literal')

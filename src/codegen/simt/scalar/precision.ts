@@ -59,6 +59,8 @@ export function inForm(p: Point, l: LetStmt, form: ValueForm): Ex {
       const x = p.read(form.factor)
       return call('f32', 'f32_fma', neg(call('f32', 'f32_abs', x)), p.read(form.sum), form.isNegative ? neg(x) : x)
     }
+    case 'multiple':
+      return bin('*', p.read(form.of), f32(form.by))
     case 'normalLog':
       return call('f32', 'f32_log_normal', p.read(l.op.kind === 'scalar' ? (l.op.args[0] ?? l.id) : l.id))
   }

@@ -8,6 +8,7 @@ import { type ScalarInfo, scalarInfo } from '../../../scalar/ops.ts'
 import type { Part } from '../part/part.ts'
 import { type CoarseAt, coarseForm, type Reading, restOf, usesIn } from './precision.ts'
 import { isPositiveNormal } from './ranges.ts'
+import { type ByReciprocal, byReciprocal } from './reciprocals.ts'
 
 /** How an operation of such a product is computed. */
 export type OddForm =
@@ -77,14 +78,15 @@ function oddForm(at: Reading, l: LetStmt): OddForm | undefined {
 }
 
 /** How an operation is computed where it is not by its plain form. */
-export type ValueForm = OddForm | { readonly kind: 'normalLog' }
+export type ValueForm = OddForm | ByReciprocal | { readonly kind: 'normalLog' }
 
 export function valueFormOf(at: Reading, l: LetStmt): ValueForm | undefined {
   if (l.op.kind !== 'scalar') return undefined
   const { op, args } = l.op
   const [x] = args
   if (op === 'cast' && at.part.isRoundedByStores(l.id)) return undefined
-  const form = oddForm(at, l) ?? coarseForm(at, l)
+  const quotient = at.part.mode === 'fast' ? byReciprocal(l, (id) => at.part.lets.get(id)?.op) : undefined
+  const form = oddForm(at, l) ?? coarseForm(at, l) ?? quotient
   if (form !== undefined) return form
   return op === 'log' && x !== undefined && isPositiveNormal(at.part, x) ? { kind: 'normalLog' } : undefined
 }

@@ -104,6 +104,8 @@ function formText(form: ValueForm | undefined): string {
     case 'oddSum':
     case 'oddProduct':
       return ' (without a sign)'
+    case 'multiple':
+      return ' (by a reciprocal)'
     case 'normalLog':
       return ' (of positive normal numbers)'
   }
