@@ -54,16 +54,24 @@ export function productWork(
   const steps = Math.ceil(programsOf(depth, extents) / parts)
   const flops = 2 * batch * points(rows) * points(columns) * pointsOf(extents, matrix.k)
   const filling = fillingSeconds(body, matrix, blocks, extents, target)
+  const programs = parts * batch * programsOf([...rows, ...columns], extents)
+  const waiting = gathering * waitingOf(programs, target)
   return {
-    programs: parts * batch * programsOf([...rows, ...columns], extents),
-    computing: Math.max(flops / productRate(body, matrix.id, target), filling) + gathering,
-    gathering,
+    programs,
+    computing: Math.max(flops / productRate(body, matrix.id, target), filling) + waiting,
+    gathering: waiting,
     filling,
     steps,
     stepSeconds: (blocks.isDeep ? target.dotBlock.deep?.stepSeconds : target.dotBlock.stepSeconds) ?? 0,
     atOnce: programsAtOnce(body, matrix, blocks, steps, target),
     stepOf: (axis) => depth.find((d) => d.axis === axis)?.block ?? 1,
   }
+}
+
+/** How much longer operands take that threads bring element by element, of programs that have a multiprocessor almost to themselves: loads wait for one another. */
+function waitingOf(programs: number, { programShare, minPrograms }: Machine): number {
+  if (programShare === undefined) return 1
+  return Math.max(1, Math.min(minPrograms * programShare.computing, minPrograms / programs))
 }
 
 /** Bytes between the rows of a tile in shared memory, and those that the device takes for itself for each block. */

@@ -2,6 +2,7 @@
 import * as ix from '../../affine/expr.ts'
 import { isFoldOrScan } from '../../kernel/folds.ts'
 import { operandsOf, type ValueId } from '../../kernel/ir.ts'
+import { tapAxes } from '../../schedule/simt/part/taps.ts'
 import type { Machine } from '../../target/machine.ts'
 import { type DType, dtypeBytes } from '../../types/dtype.ts'
 import { type Body, heldPoints, pointsOf } from '../body/body.ts'
@@ -111,11 +112,19 @@ function residentColumns(body: Body, unit: string, local: number, points: number
   return fewColumns
 }
 
+/** The axis that most of what a body reads and stores is contiguous along, but no short one for the taps of windows, where threads go by them: a line goes on along the positions. */
+function lineAxis(body: Body, { parallel, reduced, extents }: Roles, { slidingWindows }: Machine): string | undefined {
+  if (slidingWindows === undefined) return unitAxis(body)
+  const reads = body.lets.flatMap(({ op }) => (op.kind === 'load' ? [op] : []))
+  const taps = tapAxes(reads, parallel, reduced, (a) => extents.get(a) ?? 1)
+  return taps.length === 0 ? unitAxis(body) : unitAxis(body, (a) => !taps.includes(a))
+}
+
 /** Points of the parallel axes a program of a reduction covers; `partial`: what it reduces are partial results just written. */
 export function reductionPoints(body: Body, roles: Roles, target: Machine, partial = false): number {
   const size = (axes: Iterable<string>): number => pointsOf(roles.extents, axes)
   const local = heldPoints(body, roles.extents, new Set([...roles.row, ...roles.reduced]))
-  const unit = unitAxis(body)
+  const unit = lineAxis(body, roles, target)
   const share = Math.ceil(size(roles.parallel) / target.minPrograms)
   // Rows contiguous along what is reduced: one at a time, unless they are short.
   if (unit === undefined || !roles.parallel.has(unit)) {
@@ -160,7 +169,7 @@ export function partialPoints(
 ): number {
   const { axis, block } = splitBy
   const wide = Math.max(target.columnBlock, target.elementBlock / block)
-  const unit = unitAxis(body)
+  const unit = lineAxis(body, roles, target)
   if (unit !== undefined && roles.parallel.has(unit)) return wide
   const all = pointsOf(roles.extents, roles.parallel)
   const parts = Math.ceil((roles.extents.get(axis) ?? 1) / block)

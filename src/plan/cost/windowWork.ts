@@ -45,13 +45,14 @@ export function windowWork(
     if (op.kind !== 'load' || tensor === undefined) continue
     const points = pointsOf(extents, l.axes) * (sweeps.get(l.id) ?? 1)
     const placing = (1 + 2 * op.mask.length) * priceOf('add', 'i32', target.prices)
-    // Along axes that a program goes over itself, threads lie side by side: each reads all of its windows, an element at a time.
-    if (op.index.some((e) => isWindow(e, held))) {
+    const isAmong = op.index.some((e) => isWindow(e, parallel))
+    // Along axes that a program goes over itself, and beside folds of rows, threads lie side by side: each reads all of its windows, an element at a time.
+    if (op.index.some((e) => isWindow(e, held)) || (isAmong && row.size > 0)) {
       const { gatherSeconds } = target.dotBlock
       seconds += points * (gatherSeconds?.[dtypeBytes(l.dtype) === 2 ? 2 : 4] ?? placing)
       continue
     }
-    if (!op.index.some((e) => isWindow(e, parallel))) continue
+    if (!isAmong) continue
     sliding ??= slidingGrid(body, roles, target) ?? []
     const at = (a: string): number => folding.own.get(a) ?? 1
     const programs = l.axes.reduce((n, a) => n * Math.ceil(extent(a) / at(a)), 1)
