@@ -39,7 +39,13 @@ function inOrders(node: Node, inputs: readonly Node[]): Node {
     const weights = data.depth === undefined ? byOwn(other, isFirst ? a : b) : byDepth(other, data.depth)
     const [x, y] = isFirst ? [data.node, weights.node] : [weights.node, data.node]
     const labels = isFirst ? { lhs: a, rhs: weights.labels } : { lhs: weights.labels, rhs: b }
-    return makeNode('contract', [x, y], { ...node.attrs, ...labels })
+    const { out } = node.attrs
+    if (data.column === undefined || out.endsWith(data.column))
+      return makeNode('contract', [x, y], { ...node.attrs, ...labels })
+    // Results side by side as their columns are: planning decides whether they are turned where they are stored or afterwards.
+    const turned = out.replace(data.column, '') + data.column
+    const product = makeNode('contract', [x, y], { ...node.attrs, ...labels, out: turned })
+    return makeNode('permute', [product], { perm: [...out].map((l) => turned.indexOf(l)) })
   })
 }
 
@@ -71,6 +77,8 @@ interface Ordered {
   readonly node: Node
   /** Summed labels, the channels last; undefined where positions are summed, and the channels are columns. */
   readonly depth: string | undefined
+  /** The label of such channels. */
+  readonly column: string | undefined
 }
 
 /** Whether an axis is of whole copies. */
@@ -101,8 +109,9 @@ function ordered(node: NodeOf<'contract'>, operand: Node, labels: string, others
     const last = stored(makeNode('permute', [source], { perm: order }))
     const back = makeNode('permute', [last], { perm: order.map((_, d) => order.indexOf(d)) })
     const rebuilt = chain.reduceRight<Node>((x, view) => withInputs(view, [x]), back)
-    const depth = own.includes(label) ? undefined : [...summed.filter((l) => l !== label), label].join('')
-    return { of: operand, node: rebuilt, depth }
+    return own.includes(label)
+      ? { of: operand, node: rebuilt, depth: undefined, column: label }
+      : { of: operand, node: rebuilt, depth: [...summed.filter((l) => l !== label), label].join(''), column: undefined }
   }
   return undefined
 }

@@ -6,18 +6,21 @@ import type { Expr } from '../affine/expr.ts'
 import * as ix from '../affine/expr.ts'
 import { invariant } from '../diagnostics/errors.ts'
 import { foldOrScanAxes } from '../kernel/folds.ts'
-import type { LetStmt, NumericsMode, StoreStmt, ValueId } from '../kernel/ir.ts'
+import type { GridAxis, LetStmt, NumericsMode, StoreStmt, ValueId } from '../kernel/ir.ts'
+import { liveLets } from '../kernel/walk.ts'
 import { partialsGrid } from '../plan/axes/blocks.ts'
+import { programsOf } from '../plan/axes/gridAxes.ts'
 import { parallelGrid } from '../plan/axes/parallelGrid.ts'
 import type { PartialResult } from '../plan/axes/partials.ts'
 import { reductionPoints } from '../plan/axes/reductionBlocks.ts'
 import type { Roles } from '../plan/axes/roles.ts'
 import { cutCombiner, type RowSplit } from '../plan/axes/split.ts'
-import { mainStage, oneStage } from '../plan/axes/stages.ts'
+import { mainStage, oneStage, storesByAxes } from '../plan/axes/stages.ts'
 import type { Body, BodyStore } from '../plan/body/body.ts'
 import { combinerIdentity } from '../scalar/ops.ts'
 import type { Machine } from '../target/machine.ts'
 import { computeDType } from '../types/dtype.ts'
+import { sizeOf } from '../types/shape.ts'
 import { axesUsed, kernelOf, zeroOf } from './kernelOf.ts'
 import type { BoundKernel, Launch } from './launch.ts'
 import { beforeEnd } from './openParts.ts'
@@ -52,7 +55,7 @@ export function lowerCutFolds(name: string, body: Body, roles: Roles, target: Ma
   const cuts = cutsOf(body, roles, splitBy)
   return {
     main: mainKernel(name, body, roles, splitBy, cuts, target, mode),
-    finishing: [finishingKernel(`${name}_finish`, body, roles, cuts, target, mode)],
+    finishing: finishingKernels(`${name}_finish`, body, roles, cuts, target, mode),
     partials: cuts.map((c) => c.partial),
   }
 }
@@ -163,33 +166,61 @@ function mainKernel(
   return kernelOf(name, body, grid, live, mode, params, handed, stores)
 }
 
+/** The finishing stage: one kernel, but where results that lack axes of others would leave few programs for much, one for the results over the same axes. */
+function finishingKernels(
+  name: string,
+  body: Body,
+  roles: Roles,
+  cuts: readonly CutFold[],
+  target: Machine,
+  mode: NumericsMode,
+): BoundKernel[] {
+  const stores = body.stores.filter((s) => roles.stages.late.has(s.value))
+  const whole = finishingKernel(name, body, roles, cuts, stores, target, mode)
+  const alike = storesByAxes(stores)
+  const elements = cuts.reduce((n, c) => n + sizeOf(c.partial.shape), 0)
+  const programs = programsOf(whole.grid, new Map(body.axes.map((a) => [a.name, a.extent])))
+  if (target.programShare === undefined || alike.length === 1 || elements <= programs * target.elementBlock)
+    return [whole.kernel]
+  return alike.map(
+    (some, i) => finishingKernel(`${name}${i === 0 ? '' : i + 1}`, body, roles, cuts, some, target, mode).kernel,
+  )
+}
+
 function finishingKernel(
   name: string,
   body: Body,
   { stages: { late, again } }: Roles,
   cuts: readonly CutFold[],
+  stores: readonly BodyStore[],
   target: Machine,
   mode: NumericsMode,
-): BoundKernel {
+): { readonly kernel: BoundKernel; readonly grid: readonly GridAxis[] } {
   const params = new Params()
   const loads = new Map(body.loads)
   const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
+  const madeWhole = new Map(cuts.map((c) => [c.fold.id, [c.load, c.whole]]))
+  const after = body.lets.flatMap((l) => madeWhole.get(l.id) ?? (late.has(l.id) ? [l] : []))
+  const lets = liveLets(
+    [...body.lets.filter((l) => again.has(l.id)), ...after],
+    stores.map((s) => s.value),
+  )
+  const read = new Set(lets.flatMap((l) => (l.op.kind === 'load' ? [l.op.param] : [])))
   cuts.forEach(({ param, partial, fold, parts }, index) => {
+    if (!read.has(param)) return
     params.add(param, partial.shape, partial.dtype, 'read', { kind: 'partial', index })
     if (parts !== undefined) extents.set(parts.name, parts.extent)
     const node = body.origin.get(fold.id)
     if (node !== undefined) loads.set(param, { node, shape: partial.shape })
   })
-  const madeWhole = new Map(cuts.map((c) => [c.fold.id, [c.load, c.whole]]))
-  const after = body.lets.flatMap((l) => madeWhole.get(l.id) ?? (late.has(l.id) ? [l] : []))
   const stage: Body = {
     ...body,
     loads,
     axes: [...extents].map(([axis, extent]) => body.axes.find((a) => a.name === axis) ?? { name: axis, extent }),
-    lets: [...body.lets.filter((l) => again.has(l.id)), ...after],
-    stores: body.stores.filter((s) => late.has(s.value)),
+    lets,
+    stores,
   }
-  const reduced = new Set(after.flatMap(foldOrScanAxes))
+  const reduced = new Set(lets.flatMap(foldOrScanAxes))
   // A program holds whole what some results lack: else several programs would store those.
   const isParallel = (a: string): boolean => !reduced.has(a) && stage.stores.every((s) => names(s, a))
   const roles: Roles = {
@@ -202,5 +233,5 @@ function finishingKernel(
     splitBy: undefined,
   }
   const grid = parallelGrid(stage, roles, reductionPoints(stage, roles, target, true))
-  return kernelOf(name, stage, grid, stage.lets, mode, params, [])
+  return { kernel: kernelOf(name, stage, grid, lets, mode, params, []), grid }
 }

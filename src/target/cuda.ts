@@ -50,6 +50,7 @@ export const cudaTarget: SimtTarget = {
     stepSeconds: 1e-6,
     tileRate: 8e12,
     gatherSeconds: { 2: 2.4e-12, 4: 1.2e-12, far: 5e-12 },
+    storeSeconds: 1e-11,
     fillSeconds: { computed: 0.8e-12, load: 1.4e-12, factorLoad: 0.3e-12, factorFunction: 3e-12 },
   },
   // A warp has 16 rows of a block, and all columns of the products in registers. What is hidden is measured (bench/NOTES.md).

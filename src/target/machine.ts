@@ -110,6 +110,8 @@ export interface Machine {
      * work; the same where all neighbours lie in other sectors. Absent where matrix units make no difference between the two.
      */
     readonly gatherSeconds?: { readonly 2: number; readonly 4: number; readonly far: number }
+    /** Seconds of an element of a product's result that is stored into a sector of memory of its own, all programs at work. */
+    readonly storeSeconds?: number
     /**
      * Seconds of an element of a tile that is computed, not copied, with all programs at work: of each load of it beyond the first, of each load with fewer
      * axes, of each division or function with fewer axes.

@@ -145,6 +145,23 @@ export function scatterSeconds({ stores }: Body, axis: string, { dotBlock }: Mac
   }, 0)
 }
 
+/** Seconds of storing the results of a product none of whose sides has neighbours side by side in memory, each in a sector of its own. */
+export function scatteredSeconds({ stores }: Body, { m, n }: MatrixRole, { dotBlock }: Machine): number {
+  const { storeSeconds } = dotBlock
+  if (storeSeconds === undefined) return 0
+  return stores.reduce((sum, { index, shape, node }) => {
+    const flat = ix.flatten(index, shape)
+    const isNear = [...m, ...n].some((axis) => strideAlong(flat, axis) * dtypeBytes(node.dtype) < run)
+    return isNear ? sum : sum + sizeOf(shape) * storeSeconds
+  }, 0)
+}
+
+/** Elements between neighbours along an axis; many where that is not one number. */
+const strideAlong = (flat: ix.Expr, axis: string): number => {
+  const motion = ix.axesOf(flat).has(axis) ? motionOf(flat, axis, 1, anywhere, never) : undefined
+  return Math.abs(motion?.stride ?? Number.POSITIVE_INFINITY) || Number.POSITIVE_INFINITY
+}
+
 /** Neighbours along an axis of the depth that operands of a matrix unit are brought in together, for want of another axis: parts of the depth are of whole such groups. */
 export function groupOfDepth(body: Body, matrix: MatrixRole, axis: string, { dotBlock }: Machine): number {
   const product = productOnUnit(body, matrix)

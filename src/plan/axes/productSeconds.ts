@@ -7,7 +7,7 @@ import { dtypeBytes } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import type { ChainRole } from './chain.ts'
 import type { MatrixRole } from './fusedReductions.ts'
-import { fillingSeconds, gatherSeconds } from './gathered.ts'
+import { fillingSeconds, gatherSeconds, scatteredSeconds } from './gathered.ts'
 import { programsOf } from './gridAxes.ts'
 import { type Blocked, type MatrixBlocks, matrixBlocks } from './matrixBlocks.ts'
 import { isForMatrixUnit } from './matrixRole.ts'
@@ -17,7 +17,7 @@ export interface ProductWork {
   readonly programs: number
   /** Seconds of its multiplications and additions with all programs at work, those beyond an extent included. */
   readonly computing: number
-  /** Those among them of bringing its operands to a matrix unit, beside what multiplying hides. */
+  /** Those among them of bringing its operands to a matrix unit element by element, and of storing its results so, beside what multiplying hides. */
   readonly gathering: number
   /** Seconds of bringing its operands' tiles, which multiplying hides if it takes longer. */
   readonly filling: number
@@ -55,23 +55,17 @@ export function productWork(
   const flops = 2 * batch * points(rows) * points(columns) * pointsOf(extents, matrix.k)
   const filling = fillingSeconds(body, matrix, blocks, extents, target)
   const programs = parts * batch * programsOf([...rows, ...columns], extents)
-  const waiting = gathering * waitingOf(programs, target)
+  const apart = gathering + scatteredSeconds(body, matrix, target)
   return {
     programs,
-    computing: Math.max(flops / productRate(body, matrix.id, target), filling) + waiting,
-    gathering: waiting,
+    computing: Math.max(flops / productRate(body, matrix.id, target), filling) + apart,
+    gathering: apart,
     filling,
     steps,
     stepSeconds: (blocks.isDeep ? target.dotBlock.deep?.stepSeconds : target.dotBlock.stepSeconds) ?? 0,
     atOnce: programsAtOnce(body, matrix, blocks, steps, target),
     stepOf: (axis) => depth.find((d) => d.axis === axis)?.block ?? 1,
   }
-}
-
-/** How much longer operands take that threads bring element by element, of programs that have a multiprocessor almost to themselves: loads wait for one another. */
-function waitingOf(programs: number, { programShare, minPrograms }: Machine): number {
-  if (programShare === undefined) return 1
-  return Math.max(1, Math.min(minPrograms * programShare.computing, minPrograms / programs))
 }
 
 /** Bytes between the rows of a tile in shared memory, and those that the device takes for itself for each block. */

@@ -84,7 +84,7 @@ export function finishingStage(body: Body, { split, late, main, again }: Stages)
   }
 }
 
-/** The kernels of a finishing stage beside a matrix product: one for the results that run over the same axes. */
+/** The kernels of a finishing stage that is taken apart: one for the results that run over the same axes. */
 export function storesByAxes(stores: readonly BodyStore[]): BodyStore[][] {
   const alike = new Map<string, BodyStore[]>()
   for (const s of stores) {
