@@ -165,3 +165,18 @@ describe('channels last', () => {
     expect(kernelsOf(graph, wasmTarget).length).toBe(1)
   })
 })
+
+test('gradients of weights over few positions are stored as they are multiplied, and turned by a kernel of their own', () => {
+  const shapes = [
+    { shape: [2, 512, 7, 7], dtype: 'bf16' as const },
+    { shape: [512, 512, 3, 3], dtype: 'bf16' as const },
+  ]
+  const forward = trace(shapes, (p) => c.relu(c.conv(c.relu(at(p, 0)), at(p, 1), { padding: 1 })))
+  const graph = vjpGraph(forward, [1])
+  const strideOf = (target: Machine): string[] =>
+    kernelsOf(graph, target).flatMap((k) => (dots(k) > 0 ? (printKernel(k).match(/store y\d+\[.*/g) ?? []) : []))
+  const { storeSeconds: _, ...dotBlock } = cudaTarget.dotBlock
+  // Channels of the data are the columns, which the weights have in front of the taps.
+  expect(strideOf(cudaTarget).join()).not.toMatch(/% 512, /)
+  expect(strideOf({ ...cudaTarget, dotBlock }).join()).toMatch(/% 512, /)
+})

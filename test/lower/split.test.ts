@@ -4,6 +4,7 @@ import type { CompileOptions } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Node } from '../../src/graph/node.ts'
 import { gridSize } from '../../src/kernel/ir.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { webgpuTarget } from '../../src/target/webgpu.ts'
@@ -72,6 +73,22 @@ describe('one long axis', () => {
     expect(kernels.map((k) => k.stage)).toEqual(['main', 'finishing'])
     expect(kernels[0]?.programs).toBeGreaterThan(1)
     expect(kernels[1]?.programs).toBe(1)
+  })
+
+  test('results of unlike axes whose stage would be much for few programs have a kernel each', () => {
+    const inputs: Input[] = [{ shape: [777, 600] }, { shape: [777, 6, 600] }]
+    const graph = trace(inputs, (p) => {
+      const weighed = c.mul(c.reshape(at(p, 0), [777, 1, 600]), at(p, 1))
+      return [c.exp(c.sum(weighed, 2)), c.sum(c.mul(at(p, 0), c.sum(at(p, 1), 1)), [0, 1])]
+    })
+    const cut: Machine = { ...cudaTarget, launch: 1e-3 }
+    const { program } = check(graph, { target: cut })
+    const kernels = program.steps.flatMap((s) => (s.kind === 'kernel' ? [s] : []))
+    const finishing = kernels.filter((s) => s.stage === 'finishing')
+    expect(kernels.length - finishing.length).toBe(1)
+    const programs = finishing.map((s) => s.kernel.parts.reduce((n, p) => n + gridSize(p), 0))
+    expect([programs.length, Math.min(...programs)]).toEqual([2, 1])
+    expect(Math.max(...programs)).toBeGreaterThan(16)
   })
 
   test('folds of every kind that follow run over whole axes of the finishing stage', () => {

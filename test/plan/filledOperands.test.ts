@@ -87,3 +87,36 @@ test('a chain of few shared indices has the rate of blocks that have as few', ()
   const like = { ...vectors, blocks: vectors?.blocks.map((b) => ({ ...b, rate: 6e13, sliced: 6e13 })) ?? [] }
   expect(kindsOf(shapes, build, 'tf32', { ...cudaTarget, vectorChains: like } as SimtTarget)).toEqual(['chain'])
 })
+
+/** Attention of heads of 64 in bf16 whose keys and values are shifted: once for each block of queries, were they shifted in its kernel. */
+const shifted = (positions: number): readonly [number[][], (p: readonly Node[]) => Node] => [
+  [[8, positions, 64], [8, positions, 64], [8, positions, 64], [64], [64]],
+  (p) => {
+    const scores = c.matmul(at(p, 0), c.permute(c.add(at(p, 1), at(p, 3)), [0, 2, 1]))
+    return c.matmul(c.softmax(scores, -1), c.add(at(p, 2), at(p, 4)))
+  },
+]
+
+test('operands that chains compute for many blocks of rows are stored, those of few are not', () => {
+  const loadsOf = (positions: number, target: SimtTarget): number => {
+    const [shapes, build] = shifted(positions)
+    const graph = trace(
+      shapes.map((shape) => ({ shape, dtype: 'bf16' })),
+      build,
+    )
+    const { program, report } = compileGraph(graph, { mode: 'fast', target })
+    const chain = program.steps.find((_, i) => report.kernels[i]?.kind === 'chain')
+    return chain?.kind === 'kernel' ? chain.kernel.params.filter((p) => p.access === 'read').length : 0
+  }
+  expect(loadsOf(4096, cudaTarget)).toBe(3)
+  expect(loadsOf(4096, filledFreely)).toBe(5)
+  expect(loadsOf(64, cudaTarget)).toBe(5)
+})
+
+test('a window in front of a normalisation of its rows is stored: threads beside folds of rows do not slide along it', () => {
+  const graph = trace([{ shape: [3, 192, 24, 32] }, { shape: [192, 1, 7, 7] }], (p) =>
+    c.layerNorm(c.permute(c.conv(at(p, 0), at(p, 1), { padding: 3, groups: 192 }), [0, 2, 3, 1]), { axes: [3] }),
+  )
+  const { report } = compileGraph(graph, { mode: 'fast', target: cudaTarget })
+  expect(report.kernels.length).toBeGreaterThan(1)
+})

@@ -4,6 +4,7 @@ import { compileGraph } from '../../../src/compile/index.ts'
 import * as c from '../../../src/compose/index.ts'
 import type { Graph } from '../../../src/graph/node.ts'
 import { foldAxes, isFold } from '../../../src/kernel/folds.ts'
+import { gridSize } from '../../../src/kernel/ir.ts'
 import { scheduleThreads } from '../../../src/schedule/simt/scheduleThreads.ts'
 import { cudaTarget } from '../../../src/target/cuda.ts'
 import { vjpGraph } from '../../../src/transforms/vjp.ts'
@@ -61,6 +62,13 @@ describe('plans', () => {
   test('where too few programs would be left, each tap has its own', () => {
     expect(tapsIn(gradientOf([8, 16, 56, 56], [3, 3], { padding: 1 }))).not.toContain(9)
   })
+})
+
+test('positions that windows skip along are lines all the same: programs are those of channels, not blocks of taps', () => {
+  const graph = gradientOf([5, 96, 80, 100], [3, 3], { padding: 1, stride: 2 }, 'f16')
+  const { program } = compileGraph(graph, { mode: 'fast', target: cudaTarget, verify: true })
+  const programs = program.steps.flatMap((s) => (s.kind === 'kernel' ? s.kernel.parts.map(gridSize) : []))
+  expect(Math.max(...programs)).toBeGreaterThanOrEqual(96)
 })
 
 describe.skipIf(!hasCompiler)('results', () => {
