@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type CudaBackend, createCudaBackend } from '../../src/backends/cuda/backend.ts'
+import type { CompileOutcome } from '../../src/backends/cuda/driver.ts'
 import { EmittedSources } from '../../src/backends/cuda/emitted.ts'
-import { compileOnThreads } from '../../src/backends/cuda/parallel.ts'
+import { poolOfThreads, type Threads } from '../../src/backends/cuda/parallel.ts'
 import { printResources } from '../../src/cli/explain.ts'
 import { candidateSources } from '../../src/codegen/simt/kernel.ts'
 import { compileGraph } from '../../src/compile/index.ts'
@@ -115,24 +116,49 @@ describe('spills', () => {
   })
 })
 
-test('new kernels of a program are compiled in one go', () => {
-  const fake = fakeDevice()
-  const batches: number[] = []
+test('kernels of a program are compiled beside each other: all are begun before one is waited for', () => {
+  const fake = fakeDevice(1 << 30, 90, (source) => (longest(source) > 8 ? 256 : 0))
+  const pools: string[][] = []
   const compiler: typeof fake.compiler = {
     ...fake.compiler,
-    compileAll: (jobs, options) => {
-      batches.push(jobs.length)
-      return jobs.map((j) => fake.compiler.compile(j.source, j.name, options))
+    pool: (options) => {
+      const told: string[] = []
+      const jobs: { readonly source: string; readonly name: string }[] = []
+      const done = new Set<number>()
+      pools.push(told)
+      return {
+        begin: (job, isUrgent = false) => {
+          told.push(isUrgent ? 'urgent' : 'begin')
+          return jobs.push(job) - 1
+        },
+        next: (mayWait) => {
+          // The last comes first.
+          const i = jobs.findLastIndex((_, k) => !done.has(k))
+          const job = mayWait ? jobs[i] : undefined
+          if (job === undefined) return undefined
+          told.push('wait')
+          done.add(i)
+          return { i, outcome: fake.compiler.compile(job.source, job.name, options) }
+        },
+        end: () => told.push('end'),
+      }
     },
   }
   const graph = trace([{ shape: [4096, 4096] }], (p) => {
     const x = c.softmax(at(p, 0), -1)
     return [c.softmax(c.matmul(x, x), -1), c.sum(c.exp(c.softmax(c.transpose(x), -1)))]
   })
-  const { executable } = prepare(graph, { ...fake, compiler })
-  const kernels = executable.program.steps.filter((s) => s.kind === 'kernel').length
-  expect(kernels).toBeGreaterThan(2)
-  expect(batches).toEqual([kernels])
+  const { backend, executable } = prepare(graph, { ...fake, compiler })
+  const steps = executable.program.steps.filter((s) => s.kind === 'kernel')
+  const [told = []] = pools
+  expect(pools).toHaveLength(1)
+  expect(told.indexOf('wait')).toBe(steps.length)
+  expect(told.filter((t) => t === 'urgent').length).toBeGreaterThan(0)
+  expect(told.at(-1)).toBe('end')
+  // They are told of in the order of the program, by the schedules that they have now.
+  const made = backend.resources(executable)
+  expect(made.map((r) => r.name)).toEqual(steps.map((s) => s.kernel.name))
+  expect(made.some((r) => r.localBytes === 0 && r.replanned?.spilled === 256)).toBe(true)
 })
 
 test('layers that are alike are compiled once', () => {
@@ -193,26 +219,50 @@ describe('compiling on threads', () => {
     }`
   const here = ({ source }: { readonly source: string }) => ({ image: new Uint8Array([source.length, 0]), log: 'here' })
 
-  test('outcomes come in the order of the jobs, whoever made them', () => {
-    const jobs = Array.from({ length: 40 }, (_, i) => ({ source: 'x'.repeat(i), name: `k${i}` }))
+  /** The outcome of each job. */
+  function compiled(sources: readonly string[], options: readonly string[], threads: Threads): CompileOutcome[] {
+    const pool = poolOfThreads(options, threads)
+    const got: CompileOutcome[] = []
+    for (const [i, source] of sources.entries()) expect(pool.begin({ source, name: `k${i}` })).toBe(i)
+    for (let f = pool.next(true); f !== undefined; f = pool.next(true)) got[f.i] = f.outcome
+    pool.end()
+    return got
+  }
+
+  test('each job has its outcome, whoever made it', () => {
+    const sources = Array.from({ length: 40 }, (_, i) => 'x'.repeat(i))
     const slow = (job: { readonly source: string }) => {
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20)
       return here(job)
     }
-    const got = compileOnThreads(jobs, ['-a', '-b'], { code, setup: 'with ', here: slow })
-    expect(got.map((o) => o.image?.[0])).toEqual(jobs.map((_, i) => i))
+    const got = compiled(sources, ['-a', '-b'], { code, setup: 'with ', here: slow })
+    expect(got.map((o) => o.image?.[0])).toEqual(sources.map((_, i) => i))
     for (const [i, o] of got.entries()) expect(o.log).toBe(o.image?.[1] === 0 ? 'here' : `with k${i}-a,-b`)
   })
 
   test('a job that fails there is an outcome like another', () => {
-    const jobs = Array.from({ length: 8 }, (_, i) => ({ source: 'throws', name: `k${i}` }))
-    const got = compileOnThreads(jobs, [], { code, setup: '', here })
+    const got = compiled(new Array<string>(8).fill('throws'), [], { code, setup: '', here })
     for (const o of got) expect(['here', 'Error: no compiler']).toContain(o.log)
   })
 
   test('threads that do not start leave the work to the caller', () => {
-    const jobs = Array.from({ length: 6 }, (_, i) => ({ source: 'y'.repeat(i), name: `k${i}` }))
-    const got = compileOnThreads(jobs, [], { code: 'throw new Error("broken")', setup: '', here })
-    expect(got.map((o) => o.log)).toEqual(jobs.map(() => 'here'))
+    const sources = Array.from({ length: 6 }, (_, i) => 'y'.repeat(i))
+    const got = compiled(sources, [], { code: 'throw new Error("broken")', setup: '', here })
+    expect(got.map((o) => o.log)).toEqual(sources.map(() => 'here'))
+  })
+
+  test('what is begun while others are waited for is compiled too, and nothing is given where nothing is under way', () => {
+    const pool = poolOfThreads([], { code, setup: '', here })
+    expect(pool.next(true)).toBeUndefined()
+    const lengths: (number | undefined)[] = []
+    pool.begin({ source: 'a', name: 'a' })
+    pool.begin({ source: 'aa', name: 'b' })
+    for (let f = pool.next(true); f !== undefined; f = pool.next(true)) {
+      lengths.push(f.outcome.image?.[0])
+      if (lengths.length < 20) pool.begin({ source: 'a'.repeat(lengths.length + 2), name: 'more' }, true)
+    }
+    pool.end()
+    expect(lengths.length).toBe(21)
+    expect(new Set(lengths).size).toBe(21)
   })
 })

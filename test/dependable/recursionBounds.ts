@@ -27,6 +27,10 @@ export const needNote: readonly Bound[] = ['divides', 'fixed', 'unbounded']
 
 export const recursions: Readonly<Record<string, Bound | readonly [Bound, string]>> = {
   'src/api/jit/dynamic.ts: DynamicPrograms.open.walk': 'data',
+  'src/backends/cuda/kernels.ts: StepKernels.again, StepKernels.again.take': [
+    'fixed',
+    'the schedules of one kernel, each with fewer registers than the one before',
+  ],
   'src/api/jit/dynamic.ts: DynamicPrograms.extentOf': [
     'fixed',
     'two: the terms of a sum of dimensions are no sums (`Dim.plus`)',

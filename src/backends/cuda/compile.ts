@@ -4,21 +4,18 @@ import { createHash, randomUUID } from 'node:crypto'
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import { commonCode, type KernelSource, type SourceCandidate } from '../../codegen/simt/kernel.ts'
+import type { KernelSource } from '../../codegen/simt/kernel.ts'
 import { InternalError, UserError } from '../../diagnostics/errors.ts'
 import { cacheFolderOf } from '../cacheFolder.ts'
 import { makeFolder } from '../folders.ts'
-import { type CudaCompiler, type CudaContext, DriverError, type FunctionAttributes } from './driver.ts'
-
-/** A kernel loaded on a device. */
-export interface LoadedKernel {
-  readonly fn: number
-  /** What it is kept under. */
-  readonly code: string
-  readonly source: KernelSource
-  /** Emitted again because it spilled: the form that its schedule has now, and the bytes a thread kept in memory before. */
-  readonly replanned?: SourceCandidate['form'] & { readonly spilled: number }
-}
+import {
+  type CompileOutcome,
+  type CudaCompiler,
+  type CudaContext,
+  DriverError,
+  type FunctionAttributes,
+} from './driver.ts'
+import { type Code, type KernelStore, type KernelTimes, type LoadedKernel, Loading, PoolOfNone } from './loading.ts'
 
 /** What a kernel takes of the device. */
 export interface KernelResources extends FunctionAttributes {
@@ -32,13 +29,6 @@ export interface KernelResources extends FunctionAttributes {
   /** Threads a multiprocessor holds, of 2048. */
   readonly residentThreads: number
   readonly replanned?: LoadedKernel['replanned']
-}
-
-/** Milliseconds that kernels took so far: emitted, compiled, loaded. */
-export interface KernelTimes {
-  emit: number
-  compile: number
-  load: number
 }
 
 /** The user's cache folder for compiled kernels; undefined where SINTER_CACHE is `off`. */
@@ -57,13 +47,7 @@ export function architectureFor(capability: number, known: readonly number[]): n
   )
 }
 
-interface Code {
-  readonly source: KernelSource
-  readonly text: string
-  readonly entry: string
-}
-
-export class KernelCache {
+export class KernelCache implements KernelStore {
   private readonly context: CudaContext
   private readonly compiler: CudaCompiler
   private readonly folder: string | undefined
@@ -94,20 +78,45 @@ export class KernelCache {
 
   /** The kernels of sources in order; those that are new are compiled together. */
   loadAll(sources: readonly KernelSource[]): LoadedKernel[] {
-    const fresh = new Map<string, Code>()
-    const codes = sources.map((source): Code => ({ ...commonCode(source), source }))
-    for (const code of codes) {
-      if (this.loaded.has(code.text) || fresh.has(code.text)) continue
-      const module = this.timed('load', () => this.kept(code))
-      if (module === undefined) fresh.set(code.text, code)
-      else this.add(code, module)
-    }
-    this.compile([...fresh.values()])
-    return codes.map(({ source, text }) => {
-      const have = this.loaded.get(text)
-      if (have === undefined) throw new InternalError(`kernel ${source.entry} was not loaded`)
-      return { fn: have.fn, code: text, source }
+    const made: LoadedKernel[] = []
+    const loading = this.loading()
+    sources.forEach((source, i) => {
+      loading.ask(source, (kernel) => {
+        made[i] = kernel
+      })
     })
+    loading.end()
+    return made
+  }
+
+  /** Kernels that are asked for one by one. */
+  loading(): Loading {
+    const { compiler, options } = this
+    return new Loading(this, () => compiler.pool?.(options) ?? new PoolOfNone(compiler, options))
+  }
+
+  /** The kernel of a code that is loaded or on disk. */
+  find(code: Code): LoadedKernel | undefined {
+    const { text, source } = code
+    if (!this.loaded.has(text)) {
+      const module = this.timed('load', () => this.kept(code))
+      if (module === undefined) return undefined
+      this.add(code, module)
+    }
+    const have = this.loaded.get(text)
+    return have === undefined ? undefined : { fn: have.fn, code: text, source }
+  }
+
+  /** The kernel of a code that was compiled: loaded, and on disk from now on. */
+  take(code: Code, { image, log }: CompileOutcome): LoadedKernel {
+    const { source, text } = code
+    if (image === undefined)
+      throw new InternalError(`the CUDA code of kernel ${source.entry} does not compile:\n${log}\n\n${text}`)
+    this.compiled++
+    const file = this.fileOf(text)
+    if (file !== undefined && this.folder !== undefined) write(this.folder, file, image)
+    const module = this.timed('load', () => this.context.loadModule(image))
+    return { fn: this.add(code, module), code: text, source }
   }
 
   /** One more program holds a kernel; gives what `letGo` is told. */
@@ -171,10 +180,11 @@ export class KernelCache {
     }
   }
 
-  private add({ source, text, entry }: Code, module: number): void {
+  private add({ source, text, entry }: Code, module: number): number {
     const fn = this.context.getFunction(module, entry)
     if (source.dynamicSharedBytes > 0) this.context.allowSharedBytes(fn, source.dynamicSharedBytes)
     this.loaded.set(text, { module, fn, holders: 0 })
+    return fn
   }
 
   /** The module of a code that is on disk. */
@@ -191,31 +201,6 @@ export class KernelCache {
       if (!(e instanceof DriverError)) throw e
       return undefined
     }
-  }
-
-  private compile(codes: readonly Code[]): void {
-    const { compiler, options } = this
-    const jobs = codes.map((c) => ({ source: c.text, name: `${c.entry}.cu` }))
-    const outcomes = this.timed('compile', () =>
-      jobs.length > 1 && compiler.compileAll !== undefined
-        ? compiler.compileAll(jobs, options)
-        : jobs.map((j) => compiler.compile(j.source, j.name, options)),
-    )
-    codes.forEach((code, i) => {
-      const outcome = outcomes[i]
-      const image = outcome?.image
-      if (image === undefined)
-        throw new InternalError(
-          `the CUDA code of kernel ${code.source.entry} does not compile:\n${outcome?.log ?? ''}\n\n${code.text}`,
-        )
-      this.compiled++
-      const file = this.fileOf(code.text)
-      if (file !== undefined && this.folder !== undefined) write(this.folder, file, image)
-      this.add(
-        code,
-        this.timed('load', () => this.context.loadModule(image)),
-      )
-    })
   }
 
   private fileOf(source: string): string | undefined {

@@ -173,8 +173,21 @@ export interface CudaCompiler {
   readonly architectures: readonly number[]
   compile(source: string, name: string, options: readonly string[]): CompileOutcome
   /** Many at once, where that is faster. */
-  compileAll?(
-    jobs: readonly { readonly source: string; readonly name: string }[],
-    options: readonly string[],
-  ): CompileOutcome[]
+  pool?(options: readonly string[]): CompilePool
+}
+
+/** The outcome of a compilation that was begun, and its number. */
+export interface Finished {
+  readonly i: number
+  readonly outcome: CompileOutcome
+}
+
+/** Compilations under way. */
+export interface CompilePool {
+  /** Begins one and gives its number: they count from 0. One that is urgent goes before those that wait. */
+  begin(job: { readonly source: string; readonly name: string }, isUrgent?: boolean): number
+  /** An outcome, of any of them; `mayWait`: waits for one. Undefined: there is none, or none is under way. */
+  next(mayWait: boolean): Finished | undefined
+  /** Nothing more is begun. */
+  end(): void
 }

@@ -1,29 +1,31 @@
 /**
- * The kernels of a launch plan: emitted for what their parameters share, compiled together; where registers spill, by the next of their
- * schedules.
+ * The kernels of a launch plan: emitted for what their parameters share, compiled meanwhile beside each other; where registers spill, by the next of
+ * their schedules.
  */
-import type { KernelSource, SourceCandidate } from '../../codegen/simt/kernel.ts'
+import type { SourceCandidate } from '../../codegen/simt/kernel.ts'
 import { invariant } from '../../diagnostics/errors.ts'
 import type { Kernel } from '../../kernel/ir.ts'
 import { type Command, overlapping, type Place } from '../../runtime/commands.ts'
 import type { KernelStep } from '../../runtime/program.ts'
 import type { Resources } from '../../runtime/resources.ts'
 import type { SimtMachine } from '../../target/simt.ts'
-import type { KernelCache, LoadedKernel } from './compile.ts'
+import type { KernelCache } from './compile.ts'
 import { EmittedSources, keyOf, type Variant } from './emitted.ts'
+import type { LoadedKernel, Loading } from './loading.ts'
 
 type Launched = Extract<Command, { kind: 'launch' }>
 
 /** A few words kept in the first-level cache cost less than smaller tiles, and than compiling again. */
 const toleratedBytes = 32
 
-/** A kernel that is to be, by the first of its schedules. */
+/** A kernel that is to be. */
 interface Wanted {
   readonly step: KernelStep
   readonly variant: Variant
-  readonly source: KernelSource
-  /** What else there is to try. */
+  /** The schedules that are left to try. */
   readonly others: Iterator<SourceCandidate, undefined>
+  /** The best so far. */
+  kernel?: LoadedKernel
 }
 
 export class StepKernels {
@@ -45,9 +47,19 @@ export class StepKernels {
     this.waits = machine.launchDependents !== undefined
   }
 
-  /** Compiles the kernels that the commands of a program launch, all at once. Comes before `of`. */
+  /** Compiles the kernels that the commands of a program launch, beside each other and while others are emitted. Comes before `of`. */
   prepare(commands: readonly Command[]): void {
     this.written = writtenBases(commands)
+    const loading = this.cache.loading()
+    try {
+      this.settle(this.askAll(commands, loading), loading)
+    } catch (e) {
+      loading.drop()
+      throw e
+    }
+  }
+
+  private askAll(commands: readonly Command[], loading: Loading): Wanted[] {
     const wanted: Wanted[] = []
     const seen = new Map<Kernel, Set<string>>()
     for (const { step, places } of launchesOf(commands)) {
@@ -57,14 +69,10 @@ export class StepKernels {
       seen.set(step.kernel, keys)
       if (keys.has(key) || this.made.get(step.kernel)?.has(key) === true) continue
       keys.add(key)
-      wanted.push(this.wanted(step, variant))
+      wanted.push(this.ask(step, variant, loading))
+      loading.next()
     }
-    const loaded = this.cache.loadAll(wanted.map((w) => w.source))
-    wanted.forEach((w, i) => {
-      const kernel = loaded[i]
-      if (kernel !== undefined) this.keep(w, kernel)
-    })
-    this.shrink(wanted)
+    return wanted
   }
 
   /** The kernel of a step; its code depends on the memory its parameters stand in. */
@@ -74,11 +82,12 @@ export class StepKernels {
     const find = (): LoadedKernel | undefined => this.made.get(step.kernel)?.get(key)
     const have = find()
     if (have !== undefined) return have
-    const wanted = this.wanted(step, variant)
-    const made = this.cache.load(wanted.source)
-    this.keep(wanted, made)
-    this.shrink([wanted])
-    return find() ?? made
+    const loading = this.cache.loading()
+    const wanted = this.ask(step, variant, loading)
+    this.settle([wanted], loading)
+    const made = find()
+    invariant(made !== undefined, 'a kernel that was asked for is not there')
+    return made
   }
 
   all(): LoadedKernel[] {
@@ -90,48 +99,56 @@ export class StepKernels {
     return { shared: sharing(step, places), changing: new Set(changing.map((p) => p.name)) }
   }
 
-  private keep({ step, variant }: Pick<Wanted, 'step' | 'variant'>, made: LoadedKernel): void {
+  private keep(step: KernelStep, variant: Variant, made: LoadedKernel): void {
     const variants = this.made.get(step.kernel) ?? new Map<string, LoadedKernel>()
     this.made.set(step.kernel, variants)
     variants.set(keyOf(variant), made)
     this.resources.hold(this.cache.letGo, this.cache.hold(made))
   }
 
-  private wanted(step: KernelStep, variant: Variant): Wanted {
+  /** Asks for the kernel of a step, by the first of its schedules and, while its registers spill, by the next. */
+  private ask(step: KernelStep, variant: Variant, loading: Loading): Wanted {
     const others = this.sources.of(step.kernel, variant)
     const first = this.next(others)
     invariant(first !== undefined, 'a kernel without a schedule')
-    return { step, variant, source: first.source, others }
+    const wanted: Wanted = { step, variant, others }
+    loading.ask(first.source, (kernel) => {
+      wanted.kernel = kernel
+      const spilled = kernel.source.programs === 0 ? 0 : this.cache.spills(kernel)
+      if (spilled > toleratedBytes) this.again(wanted, spilled, spilled, loading)
+    })
+    return wanted
   }
 
   private next(candidates: Iterator<SourceCandidate, undefined>): SourceCandidate | undefined {
     return this.cache.timed('emit', () => candidates.next().value)
   }
 
-  /** Puts kernels by the next of their schedules in the place of those whose registers spill, until they do not; where all spill, by that with the fewest. */
-  private shrink(steps: readonly Wanted[]): void {
-    let left = steps.flatMap((wanted) => {
-      const kernel = this.made.get(wanted.step.kernel)?.get(keyOf(wanted.variant))
-      if (kernel === undefined || kernel.source.programs === 0) return []
-      const spilled = this.cache.spills(kernel)
-      return spilled > toleratedBytes ? [{ wanted, spilled, kept: spilled }] : []
-    })
-    while (left.length > 0) {
-      const tried = left.flatMap((k) => {
-        const next = this.next(k.wanted.others)
-        return next === undefined ? [] : [{ ...k, ...next }]
-      })
-      const loaded = this.cache.loadAll(tried.map((k) => k.source))
-      left = tried.flatMap(({ wanted, spilled, kept, form }, i) => {
-        const kernel = loaded[i]
-        if (kernel === undefined) return [{ wanted, spilled, kept }]
-        const now = this.cache.spills(kernel)
-        const spills = now > toleratedBytes
-        // Waiting for products at once costs little beside words that spill, smaller tiles some of what they spare.
-        const isBetter = !spills || now < (form.waits === true ? kept : kept / 2)
-        if (isBetter) this.keep(wanted, { ...kernel, replanned: { ...form, spilled } })
-        return spills ? [{ wanted, spilled, kept: isBetter ? now : kept }] : []
-      })
+  /**
+   * Puts the kernel by the next of its schedules in the place of one whose registers spill, until it does not; where all spill, that with the fewest. Of
+   * the first `spilled` bytes are, of the one that is kept so far `kept`.
+   */
+  private again(wanted: Wanted, spilled: number, kept: number, loading: Loading): void {
+    const next = this.next(wanted.others)
+    if (next === undefined) return
+    const { source, form } = next
+    const take = (kernel: LoadedKernel): void => {
+      const now = this.cache.spills(kernel)
+      const spills = now > toleratedBytes
+      // Waiting for products at once costs little beside words that spill, smaller tiles some of what they spare.
+      const isBetter = !spills || now < (form.waits === true ? kept : kept / 2)
+      if (isBetter) wanted.kernel = { ...kernel, replanned: { ...form, spilled } }
+      if (spills) this.again(wanted, spilled, isBetter ? now : kept, loading)
+    }
+    loading.ask(source, take, true)
+  }
+
+  /** Keeps what was asked for, once all of it is there. */
+  private settle(wanted: readonly Wanted[], loading: Loading): void {
+    loading.end()
+    for (const { step, variant, kernel } of wanted) {
+      invariant(kernel !== undefined, 'a kernel that was asked for is not there')
+      this.keep(step, variant, kernel)
     }
     this.cache.sweep()
   }

@@ -1,8 +1,8 @@
 /** NVRTC, CUDA's run-time compiler, behind the interface of `driver.ts`. */
 import { UserError } from '../../diagnostics/errors.ts'
-import type { CompileOutcome, CudaCompiler } from './driver.ts'
+import type { CompileOutcome, CompilePool, CudaCompiler } from './driver.ts'
 import { type Ffi, ffiPath, loadCompilerLibrary, loadFfi, type NativeArgument, type NativeFunction } from './library.ts'
-import { type Compilation, compileOnThreads } from './parallel.ts'
+import { poolOfThreads } from './parallel.ts'
 
 const u64 = 'uint64_t'
 
@@ -116,9 +116,9 @@ class Nvrtc implements CudaCompiler {
     return this.here(source, name, [...options, ...this.common])
   }
 
-  compileAll(jobs: readonly Compilation[], options: readonly string[]): CompileOutcome[] {
+  pool(options: readonly string[]): CompilePool {
     const all = [...options, ...this.common]
-    return compileOnThreads(jobs, all, {
+    return poolOfThreads(all, {
       code: workerSetup,
       setup: { ffi: ffiPath(), library: this.path, signatures: Object.entries(signatures) },
       here: (job) => this.here(job.source, job.name, all),
