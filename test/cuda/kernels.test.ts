@@ -119,11 +119,12 @@ describe('spills', () => {
 test('kernels of a program are compiled beside each other: all are begun before one is waited for', () => {
   const fake = fakeDevice(1 << 30, 90, (source) => (longest(source) > 8 ? 256 : 0))
   const pools: string[][] = []
+  const begun: { readonly source: string; readonly name: string }[] = []
   const compiler: typeof fake.compiler = {
     ...fake.compiler,
     pool: (options) => {
       const told: string[] = []
-      const jobs: { readonly source: string; readonly name: string }[] = []
+      const jobs: { readonly source: string; readonly name: string }[] = begun
       const done = new Set<number>()
       pools.push(told)
       return {
@@ -155,6 +156,9 @@ test('kernels of a program are compiled beside each other: all are begun before 
   expect(told.indexOf('wait')).toBe(steps.length)
   expect(told.filter((t) => t === 'urgent').length).toBeGreaterThan(0)
   expect(told.at(-1)).toBe('end')
+  // The product, which is most code, is begun before the others.
+  const product = begun.findIndex(({ source }) => source.includes('mma'))
+  expect(product).toBe(0)
   // They are told of in the order of the program, by the schedules that they have now.
   const made = backend.resources(executable)
   expect(made.map((r) => r.name)).toEqual(steps.map((s) => s.kernel.name))

@@ -5,6 +5,7 @@
 import type { SourceCandidate } from '../../codegen/simt/kernel.ts'
 import { invariant } from '../../diagnostics/errors.ts'
 import type { Kernel } from '../../kernel/ir.ts'
+import { allStmts } from '../../kernel/walk.ts'
 import { type Command, overlapping, type Place } from '../../runtime/commands.ts'
 import type { KernelStep } from '../../runtime/program.ts'
 import type { Resources } from '../../runtime/resources.ts'
@@ -17,6 +18,17 @@ type Launched = Extract<Command, { kind: 'launch' }>
 
 /** A few words kept in the first-level cache cost less than smaller tiles, and than compiling again. */
 const toleratedBytes = 32
+
+/** Statements that the code of a matrix product takes as long to compile as, about. */
+const statementsOfProduct = 30
+
+/** How much code a kernel becomes, to order kernels by. */
+function codeOf({ parts }: Kernel): number {
+  let code = 0
+  for (const { body } of parts)
+    for (const s of allStmts(body)) code += s.kind === 'let' && s.op.kind === 'dot' ? statementsOfProduct : 1
+  return code
+}
 
 /** A kernel that is to be. */
 interface Wanted {
@@ -59,8 +71,9 @@ export class StepKernels {
     }
   }
 
-  private askAll(commands: readonly Command[], loading: Loading): Wanted[] {
-    const wanted: Wanted[] = []
+  /** Asks for kernels, those of most code first, so that what is left for the end is short; they are given in the order of the program. */
+  private askAll(commands: readonly Command[], loading: Loading): readonly Wanted[] {
+    const missing: { readonly step: KernelStep; readonly variant: Variant; readonly code: number }[] = []
     const seen = new Map<Kernel, Set<string>>()
     for (const { step, places } of launchesOf(commands)) {
       const variant = this.variantOf(step, places)
@@ -69,10 +82,14 @@ export class StepKernels {
       seen.set(step.kernel, keys)
       if (keys.has(key) || this.made.get(step.kernel)?.has(key) === true) continue
       keys.add(key)
-      wanted.push(this.ask(step, variant, loading))
+      missing.push({ step, variant, code: codeOf(step.kernel) })
+    }
+    const asked = new Map<unknown, Wanted>()
+    for (const m of [...missing].sort((p, q) => q.code - p.code)) {
+      asked.set(m, this.ask(m.step, m.variant, loading))
       loading.next()
     }
-    return wanted
+    return missing.flatMap((m) => asked.get(m) ?? [])
   }
 
   /** The kernel of a step; its code depends on the memory its parameters stand in. */
