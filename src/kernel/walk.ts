@@ -2,6 +2,7 @@
 import type { Expr } from '../affine/expr.ts'
 import * as ix from '../affine/expr.ts'
 import { mapPredicate, type Predicate } from '../affine/predicate.ts'
+import type { Substitution } from '../affine/substitution.ts'
 import { type LetStmt, operandsOf, type Stmt, type StoreStmt, type TileOp, type ValueId } from './ir.ts'
 
 /** The index expressions of an operation, those of its mask or predicate among them. */
@@ -42,6 +43,21 @@ export function mapExpressions(op: TileOp, map: (e: Expr) => Expr): TileOp {
       return { ...op, index: Object.fromEntries(Object.entries(op.index).map(([a, e]) => [a, map(e)])) }
     default:
       return op
+  }
+}
+
+/** The operation with atoms of its index expressions replaced; the very operation where none is. */
+export function substituteIn(op: TileOp, by: Substitution): TileOp {
+  switch (op.kind) {
+    case 'load': {
+      const [index, mask] = [by.ofList(op.index), by.ofPredicate(op.mask)]
+      return index === op.index && mask === op.mask ? op : { ...op, index, mask }
+    }
+    case 'scalar':
+    case 'const':
+      return op
+    default:
+      return mapExpressions(op, by.of)
   }
 }
 

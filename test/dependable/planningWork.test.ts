@@ -139,3 +139,21 @@ describe('kernels are not built anew for everything they take in', () => {
       expect(groups.length).toBeLessThan(7)
     })
 })
+
+describe('a value that several kernels read', () => {
+  test('is tried in them until those tried lose; the others are tried for a report', () => {
+    // Long functions of a matrix in front of products of several widths: each would compute them again for every block.
+    const widths = [16, 24, 40, 48, 56, 72, 80, 88]
+    const graph = withContext((): Graph => {
+      const [x, ...weights] = [512, ...widths].map((n, i) => param(i, [512, n], 'bf16'))
+      if (x === undefined) return { params: [], outputs: [], effects: [] }
+      const value = range(6).reduce<Node>((y) => c.unary('sin', y), x)
+      return { params: [x, ...weights], outputs: weights.map((w) => c.matmul(value, w)), effects: [] }
+    })
+    const plan = planFusion(boundOperands(graph, operandLimits(cudaTarget)), cudaTarget, 'fast')
+    const planned = plan.work.built
+    const told = plan.refused.map((r) => r.code)
+    expect(told).toContain('recompute-cost')
+    expect(plan.work.built).toBeGreaterThan(planned)
+  })
+})

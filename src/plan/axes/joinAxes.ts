@@ -4,12 +4,13 @@
  * stores find the coordinates as quotients and remainders of the joined axis. Matrix units take whole blocks of one axis a role.
  */
 import * as ix from '../../affine/expr.ts'
+import { Substitution } from '../../affine/substitution.ts'
 import { foldOrScanAxes } from '../../kernel/folds.ts'
 import { type LetStmt, type NumericsMode, operandsOf, type ValueId } from '../../kernel/ir.ts'
-import { ancestorsOf, mapExpressions } from '../../kernel/walk.ts'
+import { ancestorsOf, substituteIn } from '../../kernel/walk.ts'
 import { isArgCombiner } from '../../scalar/ops.ts'
 import type { Machine } from '../../target/machine.ts'
-import { type Body, mapStore, pointsOf } from '../body/body.ts'
+import { type Body, pointsOf, substituteInStore } from '../body/body.ts'
 import { longestAxis } from '../body/collapse.ts'
 import { gatherSeconds, scatterSeconds, standsInVectors } from './gathered.ts'
 import { bySpacing } from './gridAxes.ts'
@@ -30,21 +31,22 @@ export function joinProductAxes(body: Body, target: Machine, mode: NumericsMode)
   const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
   const role = matrixRole(dot, lets, extents, storeUnit(body), target)
   if (role === undefined) return joinRow(body, dot)
-  const joinAll = (from: Body, axes: readonly string[]): Body =>
-    joinable(from, dot.id, axes)
-      .filter((group) => pointsOf(extents, group) <= longestAxis(target))
-      .reduce(join, from)
+  const groupsOf = (from: Body, axes: readonly string[]): string[][] =>
+    joinable(from, dot.id, axes).filter((group) => pointsOf(extents, group) <= longestAxis(target))
   const among = ancestorsOf(operandsOf(dot.op), lets)
   /** The body of the order of some axes by which least is gathered, and scattered; the first where nothing tells them apart. */
   const joinBest = (from: Body, orders: readonly (readonly string[])[]): Body => {
-    let best: { readonly body: Body; readonly seconds: number } | undefined
+    let best: { readonly groups: readonly string[][]; readonly seconds: number } | undefined
     for (const order of orders) {
-      const made = joinAll(from, order)
-      if (orders.length === 1) return made
+      const groups = groupsOf(from, order)
+      if (orders.length === 1) return groups.reduce(join, from)
+      // What is gathered and scattered is told by what the product is of, and by stores.
+      const product = { ...from, lets: from.lets.filter((l) => l.id === dot.id || among.has(l.id)) }
+      const made = groups.reduce(join, product)
       const seconds = gatherSecondsOf(made, target) + scatterSeconds(made, order.at(-1) ?? '', target)
-      if (best === undefined || seconds < best.seconds) best = { body: made, seconds }
+      if (best === undefined || seconds < best.seconds) best = { groups, seconds }
     }
-    return best?.body ?? from
+    return best?.groups.reduce(join, from) ?? from
   }
   const sides = [role.m, role.n].reduce((at, axes) => {
     const usual = bySpacing(body, axes).reverse()
@@ -156,16 +158,24 @@ function join(body: Body, group: readonly string[]): Body {
   const total = pointsOf(extents, group)
   const name = group.at(-1) ?? ''
   const digits = new Map(ix.unflatten(ix.axis(name, total), shape).map((e, i) => [group[i] ?? '', e]))
-  const map = (a: ix.Atom): ix.Expr | undefined => (a.kind === 'axis' ? digits.get(a.name) : undefined)
-  const renamed = (axes: readonly string[]): readonly string[] =>
-    axes.some((a) => digits.has(a)) ? [...new Set(axes.map((a) => (digits.has(a) ? name : a)))] : axes
+  const by = new Substitution((a) => (a.kind === 'axis' ? digits.get(a.name) : undefined))
+  // Statements go on sharing their lists of axes.
+  const known = new Map<readonly string[], readonly string[]>()
+  const renamed = (axes: readonly string[]): readonly string[] => {
+    const have = known.get(axes)
+    if (have !== undefined) return have
+    const made = axes.some((a) => digits.has(a)) ? [...new Set(axes.map((a) => (digits.has(a) ? name : a)))] : axes
+    known.set(axes, made)
+    return made
+  }
   const lets = body.lets.map((l): LetStmt => {
-    const op = mapExpressions(l.op, (e) => ix.substitute(e, map))
-    const folds = op.kind === 'reduce' || op.kind === 'dot'
-    return { ...l, axes: renamed(l.axes), op: folds ? { ...op, axes: renamed(op.axes) } : op }
+    const op = substituteIn(l.op, by)
+    const axes = renamed(l.axes)
+    if (op.kind === 'reduce' || op.kind === 'dot') return { ...l, axes, op: { ...op, axes: renamed(op.axes) } }
+    return op === l.op && axes === l.axes ? l : { ...l, axes, op }
   })
   const stores = body.stores.map((s) => ({
-    ...mapStore(s, (e) => ix.substitute(e, map)),
+    ...substituteInStore(s, by),
     ...(s.pieces === undefined ? {} : { pieces: renamed(s.pieces) }),
   }))
   const axes = body.axes.flatMap((a) => (a.name === name ? [{ name, extent: total }] : digits.has(a.name) ? [] : [a]))

@@ -2,6 +2,7 @@
 
 import { axesOf, type Expr, type Scale } from '../../affine/expr.ts'
 import { mapPredicate, type Predicate } from '../../affine/predicate.ts'
+import type { Substitution } from '../../affine/substitution.ts'
 import type { Node } from '../../graph/node.ts'
 import type { KernelAxis, LetStmt, ValueId } from '../../kernel/ir.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
@@ -34,6 +35,13 @@ export const mapStore = (s: BodyStore, map: (e: Expr) => Expr): BodyStore => ({
   ...s,
   index: s.index.map(map),
   ...(s.mask === undefined ? {} : { mask: mapPredicate(s.mask, map) }),
+})
+
+/** A store with atoms of its index expressions replaced. */
+export const substituteInStore = (s: BodyStore, by: Substitution): BodyStore => ({
+  ...s,
+  index: by.ofList(s.index),
+  ...(s.mask === undefined ? {} : { mask: by.ofPredicate(s.mask) }),
 })
 
 /** The launch scalar that ends an axis of a body, where it is open. */

@@ -3,13 +3,14 @@
 import type { Expr } from '../../affine/expr.ts'
 import * as ix from '../../affine/expr.ts'
 import { gcd } from '../../affine/gcd.ts'
+import { Substitution } from '../../affine/substitution.ts'
 import { longestAxis32 } from '../../kernel/indexType.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { isPosition } from '../../kernel/positions.ts'
-import { expressionsOf, mapExpressions } from '../../kernel/walk.ts'
+import { expressionsOf, substituteIn } from '../../kernel/walk.ts'
 import type { Machine } from '../../target/machine.ts'
 import { sizeOf } from '../../types/shape.ts'
-import { type Body, type BodyStore, type BodyTensor, mapStore, storeExpressions } from './body.ts'
+import { type Body, type BodyStore, type BodyTensor, storeExpressions, substituteInStore } from './body.ts'
 
 /**
  * Whether an expression changes by the same amount for a step of `outer` as for `extent` steps of `inner`, everywhere in it; in what
@@ -105,17 +106,22 @@ export function flatten(body: Body): Body {
       shape: own !== undefined ? own.map((g) => sizeOf(pick(shape, g))) : shape.length === 0 ? [] : [sizeOf(shape)],
     })
   }
+  /** Positions by coordinates: tensors of one shape are read at one list of them. */
+  const flat = new Map<readonly Expr[], { readonly shape: readonly number[]; readonly index: readonly Expr[] }>()
+  const positionsAt = (index: readonly Expr[], shape: readonly number[]): readonly Expr[] => {
+    const have = flat.get(index)
+    if (have?.shape === shape) return have.index
+    const made = shape.length === 0 ? [] : [ix.flatten(index, shape)]
+    flat.set(index, { shape, index: made })
+    return made
+  }
   const lets = body.lets.map((l): LetStmt => {
     const { op } = l
     if (op.kind !== 'load') return l
     const shape = body.loads.get(op.param)?.shape ?? []
     const own = groups.get(op.param)
     const index =
-      own !== undefined
-        ? own.map((g) => ix.flatten(pick(op.index, g), pick(shape, g)))
-        : shape.length === 0
-          ? []
-          : [ix.flatten(op.index, shape)]
+      own !== undefined ? own.map((g) => ix.flatten(pick(op.index, g), pick(shape, g))) : positionsAt(op.index, shape)
     return { ...l, op: { ...op, index } }
   })
   const stores = body.stores.map(
@@ -129,8 +135,9 @@ const extentOf = (body: Body, name: string): number => body.axes.find((a) => a.n
 function merge(body: Body, outer: string, inner: string): Body {
   const total = extentOf(body, outer) * extentOf(body, inner)
   const joined = ix.axis(inner, total)
-  const map = (a: ix.Atom): Expr | undefined =>
-    a.kind !== 'axis' ? undefined : a.name === outer ? ix.zero : a.name === inner ? joined : undefined
+  const by = new Substitution((a) =>
+    a.kind !== 'axis' ? undefined : a.name === outer ? ix.zero : a.name === inner ? joined : undefined,
+  )
   // Statements go on sharing their lists of axes.
   const kept = new Map<readonly string[], readonly string[]>()
   const without = (axes: readonly string[]): readonly string[] => {
@@ -141,15 +148,13 @@ function merge(body: Body, outer: string, inner: string): Body {
     return rest
   }
   const lets = body.lets.map((l): LetStmt => {
-    const op = mapExpressions(l.op, (e) => ix.substitute(e, map))
-    return {
-      ...l,
-      axes: without(l.axes),
-      op: op.kind === 'reduce' || op.kind === 'dot' ? { ...op, axes: without(op.axes) } : op,
-    }
+    const op = substituteIn(l.op, by)
+    const axes = without(l.axes)
+    if (op.kind === 'reduce' || op.kind === 'dot') return { ...l, axes, op: { ...op, axes: without(op.axes) } }
+    return op === l.op && axes === l.axes ? l : { ...l, axes, op }
   })
   const stores = body.stores.map((s) => ({
-    ...mapStore(s, (e) => ix.substitute(e, map)),
+    ...substituteInStore(s, by),
     ...(s.pieces === undefined ? {} : { pieces: [...new Set(s.pieces.map((a) => (a === outer ? inner : a)))] }),
   }))
   const axes = body.axes

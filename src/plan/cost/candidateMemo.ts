@@ -30,6 +30,8 @@ interface Remembered {
 /** Seconds of the schedules of a kernel. */
 export type PriceOf = (made: Made) => number
 
+const keyOf = ({ single }: { readonly single: boolean }, form: string): string => (single ? `single ${form}` : form)
+
 /** Outcomes of trials on one target in one mode. */
 export class CandidateMemo {
   /** Undefined where the machine's schedules have no price. */
@@ -49,7 +51,7 @@ export class CandidateMemo {
   of(region: Region & { readonly single: boolean }, storable: StoredForms, build: () => Outcome): Outcome {
     this.trials++
     const form = this.forms.of(region, storable)
-    const key = region.single ? `single ${form.key}` : form.key
+    const key = keyOf(region, form.key)
     const have = this.outcomes.get(key)
     if (have !== undefined) return have.outcome.ok ? renamed(have.outcome, have, form.nodes) : have.outcome
     const outcome = build()
@@ -61,6 +63,13 @@ export class CandidateMemo {
       this.outcomes.set(key, { outcome, nodes: form.nodes })
     }
     return outcome
+  }
+
+  /** The outcome for a region, where it is remembered. */
+  known(region: Region & { readonly single: boolean }, storable: StoredForms): Outcome | undefined {
+    const form = this.forms.of(region, storable)
+    const have = this.outcomes.get(keyOf(region, form.key))
+    return have?.outcome.ok ? renamed(have.outcome, have, form.nodes) : have?.outcome
   }
 
   get work(): Omit<PlanningWork, 'visited'> {

@@ -16,6 +16,13 @@ export const leastSeconds = 2e-6
 /** What schedules say within this is what the planner says. */
 const sameSeconds = 0.05
 
+/** More than what rounding may add to a sum of seconds. */
+const sums = 1 + 1e-9
+
+/** Whether kernels that cost so many seconds at least are a loss beside others that cost `before`, whatever their schedules take (`isPriced`: they have a price). */
+export const isCertainLoss = (least: number, before: number, isPriced: boolean): boolean =>
+  least > sums * (isPriced ? nearlyGains : 1) * before
+
 /**
  * Seconds that kernels take more than others do that compute the same: by the planner's cost, and where that is in doubt by the schedules that
  * either would run by (docs/planner.md, "What it costs"). `doubtful`: kernels among them have been found to take longer than they cost.

@@ -63,6 +63,16 @@ export class Candidates {
     return this.trials.of({ ...region, single }, this.storable, build)
   }
 
+  /** The same, where that is remembered. */
+  known(region: Region): Outcome | undefined {
+    return this.trials.known({ ...region, single: false }, this.storable)
+  }
+
+  /** Whether the schedules of kernels have a price. */
+  get isPriced(): boolean {
+    return this.trials.priceOf !== undefined
+  }
+
   private build(region: Region, limits: Machine): Outcome {
     const certain = foreseen(region, limits)
     if (certain !== undefined) return certain

@@ -7,7 +7,7 @@ import { Later } from '../later.ts'
 import type { RefusedMerge } from '../plan.ts'
 import { Candidates } from './candidates.ts'
 import { type Group, groupsByNode } from './groups.ts'
-import type { Planner } from './planner.ts'
+import type { Planner, UntoldMerge } from './planner.ts'
 
 /** Merges of one kernel that are judged: in a long chain whose kernels read one tensor all of them stand between others. */
 const mostOfOne = 32
@@ -28,22 +28,25 @@ interface Prevented {
 export function refusedOf(
   planner: Planner,
   trials: CandidateMemo,
-): (others: readonly RefusedMerge[], isApart: (r: RefusedMerge) => boolean) => Later<readonly RefusedMerge[]> {
+): (
+  others: readonly RefusedMerge[],
+  isApart: (r: Pick<RefusedMerge, 'from' | 'to'>) => boolean,
+) => Later<readonly RefusedMerge[]> {
   const { groups, refused, target } = planner
   const judge = new Candidates(target, planner.mode, planner.storable, trials)
   const { all, links } = groups
-  const isCycle = (r: RefusedMerge): boolean => r.code === 'cycle'
+  const isCycle = (r: RefusedMerge | UntoldMerge): r is RefusedMerge => 'code' in r && r.code === 'cycle'
   const entries = [...refused.values()]
   const prevented = new Map<RefusedMerge, Prevented>()
   const holders = entries.some(isCycle) ? groupsByNode(all.values(), (g) => g.members) : undefined
-  const told = new Set<string>()
+  const seen = new Set<string>()
   const judged = new Map<number, number>()
   for (const r of entries.filter(isCycle)) {
     const [a, b] = [holders?.get(r.from)?.[0], holders?.get(r.to)?.[0]]
     if (a === undefined || b === undefined || a === b) continue
     const pair = `${Math.min(a.id, b.id)},${Math.max(a.id, b.id)}`
-    if (told.has(pair)) continue
-    told.add(pair)
+    if (seen.has(pair)) continue
+    seen.add(pair)
     const before = judged.get(a.id) ?? 0
     if (a.made === undefined || b.made === undefined || before === mostOfOne) continue
     judged.set(a.id, before + 1)
@@ -61,8 +64,16 @@ export function refusedOf(
     const what = 'stands between the two: it reads one and the other reads it'
     return [{ ...r, detail: node === undefined ? r.detail : `${describeNode(node)} ${what}`, loss }]
   }
+  const told = (r: RefusedMerge | UntoldMerge): readonly RefusedMerge[] => {
+    if (isCycle(r)) return gaining(r)
+    if (!('tell' in r)) return [r]
+    const found = r.tell(judge)
+    if (found === undefined) return []
+    const { code, detail } = found.why
+    return [{ from: r.from, to: r.to, code, detail, loss: found.loss }]
+  }
   return (others, isApart) => {
-    const told = [...entries, ...others].filter(isApart)
-    return new Later(() => told.flatMap((r) => (isCycle(r) ? gaining(r) : [r])))
+    const kept = [...entries, ...others].filter(isApart)
+    return new Later(() => kept.flatMap(told))
   }
 }

@@ -31,7 +31,7 @@ export class Planner {
   readonly storable: StoredForms
   /** Nodes beyond what the target's memory reaches: a kernel that does not store one is better at any cost. */
   readonly unstorable: ReadonlySet<Node>
-  readonly refused = new Map<string, RefusedMerge>()
+  readonly refused = new Map<string, RefusedMerge | UntoldMerge>()
   readonly recomputed: Recomputed[]
   /** Members of kernels that were taken apart. */
   private readonly doubtful = new Set<Node>()
@@ -102,12 +102,16 @@ export class Planner {
 
   /** Keeps why two groups are not one; `loss` in modelled seconds, where a trial told. What is known of them already stays, if `first`. */
   refuse(a: Group, b: Group, why: Refused, loss: number | undefined, first = false): void {
-    const from = firstIn(a.members, b.inputs) ?? [...a.members].at(-1)
-    const to = (from === undefined ? undefined : firstReader(b.members, from)) ?? [...b.members][0]
-    if (from === undefined || to === undefined) return
-    const key = `${from.id}>${to.id}`
-    if (first && this.refused.has(key)) return
+    const ends = endsOf(a, b)
+    if (ends === undefined || (first && this.refused.has(ends.key))) return
+    const { key, from, to } = ends
     this.refused.set(key, { from, to, code: why.code, detail: why.detail, loss })
+  }
+
+  /** Keeps that two groups are not one where only who asks needs to know why: `tell` tries what planning did not need to. */
+  refuseUntold(a: Group, b: Group, tell: (judge: Candidates) => Told | undefined): void {
+    const ends = endsOf(a, b)
+    if (ends !== undefined) this.refused.set(ends.key, { from: ends.from, to: ends.to, tell })
   }
 
   /** Merges along edges (those of some groups, where told) until none gains, largest saving first. */
@@ -279,6 +283,24 @@ export class Planner {
       return refuse('cycle', 'another kernel stands between the two')
     return undefined
   }
+}
+
+/** Why two groups are not one, and what it would have cost. */
+export interface Told {
+  readonly why: Refused
+  readonly loss: number | undefined
+}
+
+/** A refusal that is tried when it is told. */
+export interface UntoldMerge extends Pick<RefusedMerge, 'from' | 'to'> {
+  readonly tell: (judge: Candidates) => Told | undefined
+}
+
+/** The nodes between which two groups stay apart, and their key. */
+function endsOf(a: Group, b: Group): { readonly key: string; readonly from: Node; readonly to: Node } | undefined {
+  const from = firstIn(a.members, b.inputs) ?? [...a.members].at(-1)
+  const to = (from === undefined ? undefined : firstReader(b.members, from)) ?? [...b.members][0]
+  return from === undefined || to === undefined ? undefined : { key: `${from.id}>${to.id}`, from, to }
 }
 
 /** What some groups store. */

@@ -2,13 +2,14 @@
 import type { Node } from '../../graph/node.ts'
 import { familyOf } from '../../graph/table.ts'
 import { isFloat } from '../../types/dtype.ts'
-import { bytesOf, dataInputs } from '../body/region.ts'
+import { bytesOf, dataInputs, type Region } from '../body/region.ts'
 import { leastSecondsWith, leastSecondsWithout, tooLarge } from '../cost/bounds.ts'
-import { lossOf } from '../cost/loss.ts'
+import { isCertainLoss, lossOf } from '../cost/loss.ts'
 import { type Refused, refuse } from '../refusal.ts'
+import type { Candidates } from './candidates.ts'
 import { without } from './clusters.ts'
 import type { FreshGroup, Group } from './groups.ts'
-import type { Planner } from './planner.ts'
+import type { Planner, Told } from './planner.ts'
 
 const dearAgain = (kernels: number): Refused =>
   refuse('recompute-cost', `computing it again in ${kernels} kernels costs more than storing it`)
@@ -77,9 +78,9 @@ function tryRecompute(planner: Planner, g: Group, o: Node, { chain, kept }: Way)
   if (first === undefined || consumers.some((c) => c.boundary !== undefined)) return false
   const rest = without(g, [o], kept)
   const before = [g, ...consumers].reduce((t, x) => t + (x.made?.cost.seconds ?? 0), 0)
-  const least =
-    (rest.members.size === g.members.size ? leastSecondsWithout(g, o, target) : 0) +
-    consumers.reduce((t, c) => t + leastSecondsWith(c, o, chain, target), 0)
+  const leastOf = (c: Group): number => leastSecondsWith(c, o, chain, target)
+  const restLeast = rest.members.size === g.members.size ? leastSecondsWithout(g, o, target) : 0
+  const least = restLeast + consumers.reduce((t, c) => t + leastOf(c), 0)
   // Of a value with one consumer the merge of the two said why.
   const several = consumers.length > 1
   const must = planner.unstorable.has(o)
@@ -99,34 +100,86 @@ function tryRecompute(planner: Planner, g: Group, o: Node, { chain, kept }: Way)
     planner.refuse(g, c, refused, undefined)
     return false
   }
-  const fresh: FreshGroup[] = []
-  if (rest.members.size > 0) {
-    const made = judge.of(rest)
-    if (!made.ok) return false
-    fresh.push({ members: rest.members, made })
+  const parts = [
+    ...(rest.members.size > 0 ? [{ region: rest, reader: undefined, least: restLeast }] : []),
+    ...consumers.map((c, i) => ({ region: regions[i] ?? c, reader: c, least: leastOf(c) })),
+  ]
+  const loses = (seconds: number): boolean => !must && isCertainLoss(seconds, before, judge.isPriced)
+  const found = judged(judge, parts, loses)
+  if (found === undefined) {
+    if (several) planner.refuseUntold(g, first, (judge) => toldOf(judged(judge, parts), [g, ...consumers]))
+    return false
   }
-  for (const [i, region] of regions.entries()) {
-    const made = judge.of(region)
-    if (!made.ok) {
-      planner.refuse(g, consumers[i] ?? first, made, undefined)
-      return false
-    }
-    fresh.push({ members: region.members, made })
+  if (!('fresh' in found)) {
+    if (found.reader !== undefined) planner.refuse(g, found.reader, found.refused, undefined)
+    return false
   }
-  const loss = lossOf(
-    fresh.map((f) => f.made),
-    [g, ...consumers].map((x) => x.made),
-  )
+  const { fresh } = found
+  const loss = lossIn(fresh, [g, ...consumers])
   if (loss >= 0 && !must) {
-    const compute = [g, ...consumers].reduce((t, x) => t + (x.made?.cost.compute ?? 0), 0)
-    const dearer = fresh.reduce((t, f) => t + f.made.cost.compute, 0) > 1.01 * compute
-    const why = dearer ? dearAgain(consumers.length) : refuse('no-gain', 'nothing is saved by computing it again')
-    if (several) planner.refuse(g, first, why, loss)
+    if (several) planner.refuse(g, first, whyNot(fresh, [g, ...consumers]), loss)
     return false
   }
   planner.recomputed.push({ node: o, consumers: consumers.length, savedBytes: bytesOf(o) * (1 + consumers.length) })
   groups.replace([g, ...consumers], fresh)
   return true
+}
+
+/** What a kernel would be of once a value is computed again, and its least seconds: one that reads the value, or what stays of the one that stores it. */
+interface Part {
+  readonly region: Region
+  readonly reader: Group | undefined
+  readonly least: number
+}
+
+/** Kernels, or the first of those that are none. */
+type Judged =
+  | { readonly fresh: readonly FreshGroup[] }
+  | { readonly refused: Refused; readonly reader: Group | undefined }
+
+/** The kernels of some parts. Undefined: it `loses`, whatever the others cost, with what is remembered, or with what has been judged so far. */
+function judged(judge: Candidates, parts: readonly Part[]): Judged
+function judged(judge: Candidates, parts: readonly Part[], loses: (seconds: number) => boolean): Judged | undefined
+function judged(
+  judge: Candidates,
+  parts: readonly Part[],
+  loses: (seconds: number) => boolean = () => false,
+): Judged | undefined {
+  const known = parts.map((p) => judge.known(p.region))
+  let seconds = parts.reduce((t, { least }, i) => {
+    const have = known[i]
+    return t + (have?.ok === true ? have.cost.seconds : least)
+  }, 0)
+  if (loses(seconds)) return undefined
+  const fresh: FreshGroup[] = []
+  for (const [i, { region, reader, least }] of parts.entries()) {
+    const have = known[i]
+    const made = have?.ok === true ? have : judge.of(region)
+    if (!made.ok) return { refused: made, reader }
+    fresh.push({ members: region.members, made })
+    if (made === have) continue
+    seconds += made.cost.seconds - least
+    if (fresh.length < parts.length && loses(seconds)) return undefined
+  }
+  return { fresh }
+}
+
+const lossIn = (fresh: readonly FreshGroup[], before: readonly Group[]): number =>
+  lossOf(
+    fresh.map((f) => f.made),
+    before.map((x) => x.made),
+  )
+
+/** Why kernels that compute a value again are not taken. */
+function whyNot(fresh: readonly FreshGroup[], before: readonly Group[]): Refused {
+  const compute = before.reduce((t, x) => t + (x.made?.cost.compute ?? 0), 0)
+  const dearer = fresh.reduce((t, f) => t + f.made.cost.compute, 0) > 1.01 * compute
+  return dearer ? dearAgain(before.length - 1) : refuse('no-gain', 'nothing is saved by computing it again')
+}
+
+function toldOf(found: Judged, before: readonly Group[]): Told | undefined {
+  if ('fresh' in found) return { why: whyNot(found.fresh, before), loss: lossIn(found.fresh, before) }
+  return found.reader === undefined ? undefined : { why: found.refused, loss: undefined }
 }
 
 /** What a value is the exact conversion of, to more bytes. */
