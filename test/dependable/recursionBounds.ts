@@ -230,7 +230,8 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
     'fixed',
     'a vector lane by lane, or a lone number as a vector: once',
   ],
-  'src/codegen/vector/loop/nest.ts: NestEmitter.folded, NestEmitter.inner, NestEmitter.loop': 'statement nesting',
+  'src/codegen/vector/loop/nest.ts: NestEmitter.folded, NestEmitter.inner, NestEmitter.loop, NestEmitter.vectorLoops':
+    'statement nesting',
   'src/codegen/vector/loop/nest.ts: NestEmitter.loopInMemory': 'statement nesting',
   'src/codegen/vector/loop/nest.ts: NestEmitter.loopInMemory.rows': 'statement nesting',
   'src/schedule/loop/ir/steps.ts: outerValues.enter, outerValues.walk': 'statement nesting',

@@ -83,6 +83,13 @@ function insideText({ inner }: Slide): string {
   return `, unmasked inside${where}`
 }
 
+/** Steps along the lanes that ask for no bounds. */
+function innerText({ inner, vector }: NestSchedule): string[] {
+  if (inner === undefined) return []
+  const where = inner.where.length === 0 ? '' : ` where ${showPredicate(inner.where)}`
+  return [`unmasked along ${vector} from ${inner.from} to ${inner.to}${where}`]
+}
+
 function nestLines(nest: NestSchedule, axes: Axes): string[] {
   const { order, vector, inMemory, inTurn, fetch, slide } = nest
   const inside = joinedAxes(axes, nest.joined)
@@ -93,6 +100,7 @@ function nestLines(nest: NestSchedule, axes: Axes): string[] {
     ...(slide === undefined
       ? []
       : [`windows sliding along ${slide.axis}, ${plural(slide.lag + 1, 'window')} under way${insideText(slide)}`]),
+    ...innerText(nest),
     ...(inTurn.length === 0 ? [] : [`${inTurn.map(name).join(', ')} in turn`]),
     ...fetch.map(
       (f) => `fetching ${f.param}[${showExpr(f.position)}]${f.rows === undefined ? '' : ` row by row of ${f.rows}`}`,

@@ -15,6 +15,7 @@ import { operandLayout, type Product } from './ir/product.ts'
 import type {
   BlockSchedule,
   CopySchedule,
+  InnerSteps,
   LevelSchedule,
   LoopSchedule,
   LoopStep,
@@ -35,12 +36,14 @@ import {
 } from './ir/steps.ts'
 import { Axes, type AxisView, blockView, definitionsOf, localView, openView, type Tile } from './ir/tile.ts'
 import { foldsInBlocks } from './nest/foldBlocks.ts'
+import { innerSteps } from './nest/innerSteps.ts'
 import { joinedOf, standingOf } from './nest/joined.ts'
 import { chooseLoops } from './nest/nest.ts'
 import { copyOf } from './nest/packing.ts'
 import { joinPairs } from './nest/pairs.ts'
 import { loopsOfSlide, slideSums } from './nest/slide.ts'
 import { storesApart, withEnd } from './nest/slideEnd.ts'
+import { tapsTogether } from './nest/tapsTogether.ts'
 import { transposedLoads } from './nest/transposed.ts'
 import { writeOutSums } from './nest/writeOut.ts'
 import { planLevel } from './partition.ts'
@@ -62,7 +65,9 @@ import { inlineOperands, type KernelFacts, Places } from './tiles/places.ts'
 export function scheduleLoops(declared: KernelPart, facts: KernelFacts): LoopSchedule {
   const whole = schedulePart(movedHalves(joinPairs(declared, facts.params), facts.params), facts)
   const doubled = doubledWindows(whole, facts)
-  const first = doubled === undefined ? whole : schedulePart(doubled, facts)
+  const apart = doubled === undefined ? whole : schedulePart(doubled, facts)
+  const together = tapsTogether(apart, facts)
+  const first = together === undefined ? apart : schedulePart(together, facts)
   const slid = slideSums(first, facts.strict)
   const part = slid?.part ?? first.part
   const isSlid = (nest: NestSchedule): boolean => foldsOf(nest).some((f) => slid?.slides.has(f.id))
@@ -70,15 +75,23 @@ export function scheduleLoops(declared: KernelPart, facts: KernelFacts): LoopSch
   const read = [...(slid?.slides.values() ?? [])].flatMap((s) => [...s.terms, ...(s.inner?.terms ?? [])])
   const factors = read.flatMap((t) => t.factors)
   const written = writeOutSums({ ...first, part }, facts, isSlid, factors)
-  if (slid !== undefined || written !== undefined) return schedulePart(written ?? part, facts, slid?.slides)
+  if (slid !== undefined || written !== undefined) return schedulePart(written ?? part, facts, slid)
   const blocked = foldsInBlocks(first, facts)
-  return blocked === undefined ? first : schedulePart(blocked, facts)
+  if (blocked !== undefined) return schedulePart(blocked, facts)
+  const inside = innerSteps(first)
+  return inside === undefined ? first : schedulePart(inside.part, facts, inside)
 }
 
-function schedulePart(part: KernelPart, facts: KernelFacts, slides?: ReadonlyMap<ValueId, Slide>): LoopSchedule {
+/** What was found of a part's folds before: how they slide, and their inner steps. */
+interface Found {
+  readonly slides?: ReadonlyMap<ValueId, Slide>
+  readonly inner?: ReadonlyMap<ValueId, InnerSteps>
+}
+
+function schedulePart(part: KernelPart, facts: KernelFacts, found: Found = {}): LoopSchedule {
   const axes = new Axes(viewsOf(part, facts.scalars))
   const places = new Places(facts, definitionsOf(part.body), axes)
-  const body = new LevelScheduler(places, part.body, new Map(), slides).schedule([])
+  const body = new LevelScheduler(places, part.body, new Map(), found).schedule([])
   return { part, axes, body, scratch: places.scratch.bytes }
 }
 
@@ -105,16 +118,18 @@ class LevelScheduler {
   private readonly layouts = new Map<ValueId, Omit<Tile, 'offset'>>()
   private readonly copied = new Set<ValueId>()
   private readonly slides: ReadonlyMap<ValueId, Slide>
+  private readonly inner: ReadonlyMap<ValueId, InnerSteps>
 
   /** `carried`: tiles of carried values that products accumulate into in place, by product. */
   constructor(
     places: Places,
     stmts: readonly Stmt[],
     carried: ReadonlyMap<ValueId, Tile>,
-    slides: ReadonlyMap<ValueId, Slide> = new Map(),
+    { slides = new Map(), inner = new Map() }: Found = {},
   ) {
     this.places = places
     this.slides = slides
+    this.inner = inner
     this.stmts = stmts
     this.products = findProducts(places, stmts, places.axes)
     for (const p of this.products.values()) {
@@ -243,7 +258,8 @@ class LevelScheduler {
           Array.from({ length: placesOf(cut.pushes) }, () => this.places.scratch.place(tile)),
         )
       }
-    return { kind: 'nest', roots, folded, ...loops, results, totals }
+    const inner = first === undefined ? undefined : this.inner.get(first.id)
+    return { kind: 'nest', roots, folded, ...loops, results, totals, ...(inner === undefined ? {} : { inner }) }
   }
 
   /** Tiles for what a nest folds. */

@@ -10,6 +10,7 @@ import { type Joined, loopsApart } from './ir/joined.ts'
 import type {
   BlockSchedule,
   CopySchedule,
+  InnerSteps,
   LevelSchedule,
   LoopSchedule,
   LoopStep,
@@ -163,6 +164,7 @@ class Verifier {
     })
     if (inMemory)
       this.must(vector !== undefined && order.at(-1) === vector && !folded.includes(vector), `${what}: in memory`)
+    if (nest.inner !== undefined) this.inner(nest, nest.inner, axes, what)
     if (cut !== undefined) this.must(!this.facts.strict && folded.includes(order[cut.depth] ?? ''), `${what}: cut`)
     // What the nest keeps may be read by its other roots, which are computed with it.
     const own = roots.flatMap((r) => (r.kind === 'keep' && r.home && !this.placed.has(r.id) ? [r.id] : []))
@@ -186,12 +188,24 @@ class Verifier {
           `${what}: place of %${r.fold.id}`,
         )
         if (slide !== undefined) this.slide(nest, slide, stored, what)
+        for (const id of nest.inner?.operands.get(r.fold.id) ?? []) this.needs(id, stored, what)
         if (direct) this.placed.set(r.fold.id, 'register')
       }
     }
     for (const r of roots) if (r.kind === 'fold') this.placed.set(r.fold.id, nest.results.get(r.fold.id) ?? 'register')
     for (const t of nest.results.values()) this.allTiles.add(t)
     for (const totals of nest.totals.values()) for (const t of totals) this.allTiles.add(t)
+  }
+
+  /** Inner steps are whole ones of the innermost loop, and know what each fold takes there. */
+  private inner({ order, vector, copies, roots }: NestSchedule, inner: InnerSteps, axes: Axes, what: string): void {
+    const { from, to, operands } = inner
+    this.must(vector !== undefined && order.at(-1) === vector, `${what}: inner steps outside the innermost loop`)
+    const { extent } = axes.view(vector ?? '')
+    const isWhole = from % (4 * copies) === 0 && to % (4 * copies) === 0
+    this.must(isWhole && 0 <= from && from < to && to <= extent, `${what}: inner steps from ${from} to ${to}`)
+    for (const r of roots)
+      this.must(r.kind === 'fold' && operands.get(r.fold.id)?.length === r.fold.args.length, `${what}: inner operands`)
   }
 
   /** Axes that one loop goes along stand beside each other in all that the nest touches. */

@@ -111,12 +111,12 @@ export class Accumulator {
     return r
   }
 
-  /** Folds copy `j` of the current point into register `into`. */
-  step(j: number, into: number): void {
+  /** Folds copy `j` of the current point, of these operands, into register `into`. */
+  step(j: number, into: number, operands: readonly number[] = this.fold.args): void {
     const { values, fold } = this
     const { f, env, scope } = values
     const at = (id: number): Reg => (this.lanes === 4 ? values.lanes(id, j) : values.element(id))
-    const args = fold.args.map(at)
+    const args = operands.map(at)
     const [x] = args
     invariant(x !== undefined, 'a fold without operand')
     const mask = this.lanes === 4 ? values.vector?.mask : undefined

@@ -2,15 +2,17 @@
 
 import { axis as axisExpr, constant, substitute } from '../../../affine/expr.ts'
 import { invariant } from '../../../diagnostics/errors.ts'
-import { type Fetch, foldsOf, type NestSchedule } from '../../../schedule/loop/ir/schedule.ts'
+import { type Fetch, foldsOf, type InnerSteps, type NestSchedule } from '../../../schedule/loop/ir/schedule.ts'
 import type { Fold, Root } from '../../../schedule/loop/ir/steps.ts'
 import type { Tile } from '../../../schedule/loop/ir/tile.ts'
 import { cacheLine } from '../../../target/loops.ts'
 import { computeDType } from '../../../types/dtype.ts'
 import * as X from '../ir/expr.ts'
 import * as T from '../ir/types.ts'
-import { addressOf } from '../value/laneIndex.ts'
+import { addressOf, depthOf, predicateElement } from '../value/laneIndex.ts'
 import type { Reg } from '../value/lanes.ts'
+import { part } from '../value/reg.ts'
+import type { Index } from '../value/scope.ts'
 import { emitStore, emitTileStore } from '../value/store.ts'
 import type { Values } from '../value/values.ts'
 import { Accumulator } from './fold.ts'
@@ -18,7 +20,7 @@ import { startOfFold, stepInTile, TotalsInMemory } from './foldInMemory.ts'
 import { emitJoined } from './joined.ts'
 import { axisBounds, type Blocks, countedLoop } from './loops.ts'
 import { emitSlide } from './slide.ts'
-import { vectorLoop } from './vectorLoop.ts'
+import { vectorLoop, wholeSteps } from './vectorLoop.ts'
 
 export function emitNest(values: Values, schedule: NestSchedule): void {
   new NestEmitter(values, schedule).emit()
@@ -30,6 +32,8 @@ class NestEmitter {
   private readonly folds: readonly Fold[]
   private readonly keptCount: number
   private readonly accumulators: Accumulator[] = []
+  /** Those that the innermost loop takes. */
+  private running: readonly Accumulator[] = []
   /** A register result of a fold without kept axes. */
   private readonly results = new Map<number, Reg>()
 
@@ -111,17 +115,49 @@ class NestEmitter {
         if (rows === undefined) emitFetch(this.values, fetch, axis)
         else countedLoop(this.values, rows, () => emitFetch(this.values, fetch, axis))
       }
-      const { copies, slide } = this.schedule
-      vectorLoop(this.values, axis, copies, () => this.loop(d + 1), this.blocksAt(d), slide?.overlaps)
+      this.vectorLoops(d, axis)
     } else countedLoop(this.values, axis, () => this.loop(d + 1), false, this.blocksAt(d))
+  }
+
+  /** The loop over the lanes' axis; several, one after another, where one does not take all folds. */
+  private vectorLoops(d: number, axis: string): void {
+    const { copies, slide, inner, foldsAtOnce } = this.schedule
+    const all = this.accumulators
+    const each = foldsAtOnce ?? Math.max(1, all.length)
+    for (let i = 0; i === 0 || i < all.length; i += each) {
+      this.running = all.slice(i, i + each)
+      if (inner !== undefined) this.innerSteps(axis, inner)
+      else vectorLoop(this.values, axis, copies, () => this.loop(d + 1), this.blocksAt(d), slide?.overlaps)
+    }
+    this.running = all
+  }
+
+  /** The innermost loop with its inner steps apart from those before and after, which all are where no inner ones may be. */
+  private innerSteps(axis: string, { from, to, where, operands }: InnerSteps): void {
+    const { values } = this
+    const { copies } = this.schedule
+    const { extent } = values.axes.view(axis)
+    const whole = extent - (extent % (4 * copies))
+    const { scope } = values
+    const at = (index: number, name: string): Index => {
+      if (where.length === 0 || index === whole) return index
+      const holds = part(predicateElement(values, where, depthOf(values, where)), 0)
+      return scope.once(scope.depth, name, () => X.select(holds, index, whole))
+    }
+    const [begin, last] = [at(from, 'inner-from'), at(to, 'inner-to')]
+    const all = (): void => this.body()
+    if (begin !== 0) wholeSteps(values, axis, copies, all, 0, begin)
+    wholeSteps(values, axis, copies, () => this.body(operands), begin, last)
+    if (last !== extent) vectorLoop(values, axis, copies, all, undefined, false, last)
   }
 
   /** The blocks of a folded loop at whose ends chunks end. */
   private blocksAt(d: number): Blocks | undefined {
     const { cut } = this.schedule
-    if (cut?.depth !== d || !this.accumulators.some((a) => a.isCut)) return undefined
+    const { running } = this
+    if (cut?.depth !== d || !running.some((a) => a.isCut)) return undefined
     const after = (): void => {
-      for (const a of this.accumulators) a.closeChunk()
+      for (const a of running) a.closeChunk()
     }
     return { rounds: cut.rounds, after }
   }
@@ -139,6 +175,7 @@ class NestEmitter {
       a.start()
       this.accumulators.push(a)
     }
+    this.running = this.accumulators
     this.inner(d)
     for (const a of this.accumulators) {
       const n = across || values.vector === undefined ? 1 : copies
@@ -149,6 +186,7 @@ class NestEmitter {
       }
     }
     this.accumulators.splice(0, Infinity, ...outer)
+    this.running = this.accumulators
   }
 
   /** Folds accumulate in their results' tiles: filled before the folded loops, which run outside the vector axis. */
@@ -204,7 +242,8 @@ class NestEmitter {
     return [new TotalsInMemory(values, fold, this.tileOf(fold.id), places, columns)]
   }
 
-  private body(): void {
+  /** A point: with other operands for its folds where they are given. */
+  private body(operands?: ReadonlyMap<number, readonly number[]>): void {
     const { values } = this
     const copies = values.vector?.copies ?? 1
     if (copies > 1) for (const id of this.schedule.inTurn) for (let j = 0; j < copies; j++) values.at(id, j)
@@ -212,10 +251,10 @@ class NestEmitter {
       // All of a point's values stand in registers before any of its stores: outputs may be inputs' memory.
       const writes: (() => void)[] = []
       for (const r of this.schedule.roots) this.compute(r, j, writes)
-      for (const a of this.accumulators) a.step(j, j)
+      for (const a of this.running) a.step(j, j, operands?.get(a.fold.id))
       for (const write of writes) write()
     }
-    for (const a of this.accumulators) a.tick()
+    for (const a of this.running) a.tick()
   }
 
   private compute(r: Root, j: number, writes: (() => void)[]): void {

@@ -12,7 +12,7 @@ import { axisBounds, type Blocks, closeLoop } from './loops.ts'
 
 /**
  * Whole steps of `copies` groups of four, in blocks if asked for, then single groups, the last of them partial; or, where `overlaps` says that what stands
- * there may be computed twice, whole and with the end, so that it begins among those before it.
+ * there may be computed twice, whole and with the end, so that it begins among those before it. `after` so many whole steps, where it is given.
  */
 export function vectorLoop(
   values: Values,
@@ -21,10 +21,13 @@ export function vectorLoop(
   body: () => void,
   blocks?: Blocks,
   overlaps = false,
+  after?: Index,
 ): void {
   const { scope, f } = values
   const view = values.axes.view(axis)
-  const { start, end, count } = axisBounds(values, axis)
+  const bounds = axisBounds(values, axis)
+  const { end } = bounds
+  const [start, count] = after === undefined ? [bounds.start, bounds.count] : [after, rest(values, after, end)]
   const wide = 4 * copies
   const counts = view.counts
   const always = isMultiple(view, wide)
@@ -62,6 +65,38 @@ export function vectorLoop(
   steps(tailFrom, wholeEnd(values, start, count, 4), 1, false)
   const last = typeof end === 'number' ? end - 4 : scope.once(scope.depth, `last:${end.index}`, () => X.sub(end, 4))
   steps(last, end, 1, false, undefined, 1)
+}
+
+/** Whole steps of `copies` groups of four between two indices that are so many steps from the start. */
+export function wholeSteps(
+  values: Values,
+  axis: string,
+  copies: number,
+  body: () => void,
+  from: Index,
+  to: Index,
+): void {
+  const { scope, f } = values
+  const counter = f.register(T.i32)
+  scope.push()
+  scope.bind(axis, counter)
+  const unit = powerIn(values.axes.view(axis).aligned, 4 * copies)
+  if (unit >= 4)
+    scope.bind(
+      unitsOf(axis, unit),
+      scope.once(scope.depth, 'units', () => X.shrU(counter, Math.log2(unit))),
+    )
+  const outer = values.vector
+  values.vector = { name: axis, copies, unit }
+  body()
+  values.vector = outer
+  closeLoop(values, counter, from, to, 4 * copies, undefined)
+}
+
+/** The number of indices from one to another. */
+function rest({ scope }: Values, from: Index, to: Index): Index {
+  if (typeof from === 'number' && typeof to === 'number') return to - from
+  return scope.once(scope.depth, `rest:${indexKey(from)}:${indexKey(to)}`, () => X.sub(to, from))
 }
 
 /**

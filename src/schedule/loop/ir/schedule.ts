@@ -62,6 +62,19 @@ export interface NestSchedule {
   readonly totals: ReadonlyMap<ValueId, readonly Tile[]>
   /** How the one sum of the nest slides along its innermost kept axis, inside the lanes. */
   readonly slide?: Slide
+  /** How many folds at most one innermost loop takes; those left have loops of their own, one after another inside the loops around. */
+  readonly foldsAtOnce?: number
+  /** The steps along lanes, the innermost loop, that ask for no bounds. */
+  readonly inner?: InnerSteps
+}
+
+/** Whole steps of the lanes' axis, from an index to another, in which operands' bounds hold wherever those of the loops around them do. */
+export interface InnerSteps {
+  readonly from: number
+  readonly to: number
+  readonly where: Predicate
+  /** What each fold takes there. */
+  readonly operands: ReadonlyMap<ValueId, readonly ValueId[]>
 }
 
 /** Windows under way along an axis: in its round j, what stands at place j of the operands is added to the windows j, j - 1 to j - `lag`, and the last of them leaves. */

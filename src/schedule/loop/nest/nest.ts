@@ -12,7 +12,7 @@ import { columnFetches, fetches } from './fetch.ts'
 import { farRows, strideSum, type Touch, type Work, workOf } from './work.ts'
 
 /** What is decided of a nest's loops. */
-type Loops = Pick<NestSchedule, 'order' | 'vector' | 'copies' | 'inTurn' | 'inMemory' | 'fetch' | 'cut'>
+type Loops = Pick<NestSchedule, 'order' | 'vector' | 'copies' | 'inTurn' | 'inMemory' | 'fetch' | 'cut' | 'foldsAtOnce'>
 
 /** Lanes of a step, and what a step costs beside its accesses and arithmetic. */
 const lanes = 4
@@ -58,9 +58,21 @@ const isScatter = (r: Root): boolean => r.kind === 'store' && r.stmt.index.some(
 
 /** Groups of lanes that a nest takes side by side: of few operations (in additions) several, of many folds fewer. */
 export function groupsSideBySide(arithmetic: number, folds: number): number {
+  if (folds > 4) return 1
   if (arithmetic <= 6) return folds > 2 ? 2 : 4
   return folds > 0 && arithmetic <= 12 ? 2 : 1
 }
+
+/** Accumulators that stand in registers beside what is read for all of them, which engines load before they compute. */
+const mostAccumulators = 7
+
+/** How many folds one loop takes where all of them are too many: as many in each, as nearly as they divide. */
+const atOnceOf = (folds: number): number | undefined =>
+  folds <= mostAccumulators ? undefined : Math.ceil(folds / Math.ceil(folds / mostAccumulators))
+
+/** A fold of nothing but what is read. */
+const readsAlone = (places: Places, r: Root): boolean =>
+  r.kind === 'fold' && r.fold.args.every((a) => places.def(a).op?.kind === 'load')
 
 /** Groups of lanes that fill each other's waiting: the fewest that come near to what most of them bring. */
 function groupsInTurn({ long, seconds, chain }: Work, { loops }: Machine): number {
@@ -143,9 +155,12 @@ export function chooseLoops(places: Places, nest: Nest): Loops {
   let copies = scatter ? 1 : Math.max(wanted, rowOfBits ? 2 : 1, sharing ? work.callCopies : work.drawCopies)
   while (copies > 1 && n < 4 * copies) copies /= 2
   const loops = { order, vector, copies, inMemory }
+  const isAcross = vector !== undefined && order.at(-1) === vector && nest.folded.includes(vector)
+  const atOnce = isAcross && nest.roots.every((r) => readsAlone(places, r)) ? atOnceOf(folds.length) : undefined
   const inTurn = copies === 1 || inMemory ? [] : work.long.filter((id) => places.reachOf(id).has(vector ?? ''))
   return {
     ...loops,
+    ...(atOnce === undefined ? {} : { foldsAtOnce: atOnce }),
     inTurn,
     fetch:
       inMemory || vector === undefined
@@ -160,7 +175,7 @@ export function chooseLoops(places: Places, nest: Nest): Loops {
 /** The cut of the folded loops where an accumulator would otherwise fold more than a chunk of its terms in order. */
 function cutOf(
   axes: Axes,
-  { order, vector, copies, inMemory }: Omit<Loops, 'inTurn' | 'fetch' | 'cut'>,
+  { order, vector, copies, inMemory }: Pick<Loops, 'order' | 'vector' | 'copies' | 'inMemory'>,
   folded: readonly string[],
 ): Cut | undefined {
   const chunk = fastChunkOf(folded.reduce((n, a) => n * axes.view(a).max, 1))

@@ -204,7 +204,7 @@ export class Pricer {
   /** One step of a fold for every point, its end for every result, and the time its accumulators wait for themselves. */
   fold(fold: Fold, nest: NestSchedule): void {
     const { prices } = this.places.facts.machine
-    for (const id of fold.args) this.value(id)
+    for (const id of nest.inner?.operands.get(fold.id) ?? fold.args) this.value(id)
     const { order, folded, vector, inMemory, copies } = nest
     const dtype = accumulatorDType(fold)
     const at = this.at(order.length, vector !== undefined)
