@@ -3,6 +3,7 @@ import { strideOf, valuesOf } from '../../../affine/expr.ts'
 import { fastChunkOf } from '../../../scalar/summation.ts'
 import type { Machine } from '../../../target/machine.ts'
 import { dtypeClass } from '../../../types/dtype.ts'
+import { sizeOf } from '../../../types/shape.ts'
 import { waitingSeconds } from '../../price.ts'
 import type { Cut, NestSchedule } from '../ir/schedule.ts'
 import type { Nest, Root } from '../ir/steps.ts'
@@ -205,11 +206,20 @@ function foldsInMemory(places: Places, nest: Nest, work: Work, vector: string): 
   if (inner === undefined || rows < 64 || axes.view(vector).max < 32) return false
   if (facts.strict && rows > 1024) return false
   if (nest.roots.some((r) => r.kind === 'fold' && r.fold.combiner.startsWith('arg'))) return false
-  return work.touches.some(
-    (t) =>
-      t.param !== undefined &&
-      !t.write &&
-      strideOf(t.position, vector) === t.unit &&
-      Math.abs(strideOf(t.position, inner) ?? 0) >= farRows,
-  )
+  const along = work.touches.filter((t) => t.param !== undefined && strideOf(t.position, vector) === t.unit)
+  const apart = (t: Touch): number => Math.abs(strideOf(t.position, inner) ?? 0)
+  if (along.some((t) => !t.write && apart(t) >= farRows)) return true
+  if (work.long.length > 0) return false
+  // Rows of a program that are one run are gone through as such: columns of several of them share lines, and so do columns of one that comes from far.
+  const row = axes.view(vector).max
+  const runs = along.filter((t) => apart(t) === row * t.unit)
+  if (runs.length > 1) return true
+  const own = facts.machine.loops?.own ?? Number.POSITIVE_INFINITY
+  return runs.some((t) => row * t.unit >= longRows && bytesOfParam(places, t) > farBytes * own)
 }
+
+/** Bytes of rows that are long, and of how many of the core's own memories what comes from beyond them is. */
+const [longRows, farBytes] = [512, 4]
+
+const bytesOfParam = (places: Places, { param, unit }: Touch): number =>
+  param === undefined ? 0 : unit * sizeOf(places.paramOf(param).shape)
