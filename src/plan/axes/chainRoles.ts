@@ -211,9 +211,16 @@ export function chainRepeats(
   const visible = form.ok ? visibleOf(form, { grid, loops }, extents) : { from: [], to: [] }
   const share = visibleShare(visible, grid, extents, extents.get(loops.at(-1)?.axis ?? '') ?? 1)
   const repeats = (l: LetStmt): number => {
-    if (![...l.axes, ...foldAxes(l)].some((t) => role.shared.includes(t))) return 1
-    if (!l.axes.some((t) => role.rows.includes(t))) return share * blocks
+    const own = [...l.axes, ...foldAxes(l)]
+    if (!own.some((t) => role.shared.includes(t))) return 1
+    // What is the same for several indices of the batch is computed for each of them.
+    const each = pointsOf(
+      extents,
+      role.batch.filter((t) => !own.includes(t)),
+    )
+    if (!l.axes.some((t) => role.rows.includes(t))) return each * share * blocks
     return (
+      each *
       share *
       programsOf(
         grid.filter((g) => role.rows.includes(g.axis) && !l.axes.includes(g.axis)),
