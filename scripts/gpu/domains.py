@@ -28,7 +28,7 @@ class Dlrm(nn.Module):
         super().__init__()
         self.tables = nn.Parameter(torch.zeros(tables * rows, width))
         self.register_buffer("first", torch.arange(tables) * rows, persistent=False)
-        self.below, self.above = mlp(13, 512, 256, width, last=nn.ReLU), mlp(27 * 27 + width, 512, 256, 1)
+        self.below, self.above = mlp(13, 512, 256, width, last=nn.ReLU), mlp((tables + 1) ** 2 + width, 512, 256, 1)
 
     def forward(self, dense, rows):
         x = self.below(dense)
