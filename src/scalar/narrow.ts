@@ -1,5 +1,6 @@
 /** Bounds of integers that are made of narrow ones by a few operations: whether 16 bits hold what 32 compute. */
 import { type DType, dtypeBytes, integerRange, isFloat } from '../types/dtype.ts'
+import { roundTo } from './eval.ts'
 import type { ScalarOp } from './ops.ts'
 
 /** Least and greatest value. */
@@ -16,15 +17,21 @@ export function narrowRange(d: DType): Range | undefined {
   return { lo, hi: end - 1 }
 }
 
-/** Bits of a float's significand: so many hold every whole number of no more. */
-const significand: Readonly<Partial<Record<DType, number>>> = { bf16: 8, f16: 11, f32: 24, f64: 53 }
+/** Bits of a float's significand: whole numbers of so many are what they are. */
+function significandOf(d: DType): number {
+  let bits = 1
+  while (bits < 53 && roundTo(d, 2 ** bits + 1) === 2 ** bits + 1) bits++
+  return bits
+}
 
 /** Whole numbers of 32 bits that a dtype holds, all of them; undefined of bool. */
 export function wholeRange(d: DType): Range | undefined {
   if (d === 'bool') return undefined
   const { lo: least, end } = integerRange('i32')
-  const bits = significand[d]
-  if (bits !== undefined) return { lo: Math.max(least, -(2 ** bits)), hi: Math.min(end - 1, 2 ** bits) }
+  if (isFloat(d)) {
+    const most = 2 ** significandOf(d)
+    return { lo: Math.max(least, -most), hi: Math.min(end - 1, most) }
+  }
   const own = integerRange(d)
   return { lo: Math.max(least, own.lo), hi: Math.min(end, own.end) - 1 }
 }

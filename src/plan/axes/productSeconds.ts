@@ -55,7 +55,8 @@ export function productWork(
   const flops = 2 * batch * points(rows) * points(columns) * pointsOf(extents, matrix.k)
   const filling = fillingSeconds(body, matrix, blocks, extents, target)
   const programs = parts * batch * programsOf([...rows, ...columns], extents)
-  const apart = gathering + scatteredSeconds(body, matrix, target)
+  // Parts leave partial results, which stand side by side.
+  const apart = gathering + (parts === 1 ? scatteredSeconds(body, matrix, target) : 0)
   return {
     programs,
     computing: Math.max(flops / productRate(body, matrix.id, target), filling) + apart,
