@@ -1,22 +1,19 @@
 /** What the parts of a chain's shared axis leave, and the finishing stage that combines it (src/plan/axes/chainParts.ts). */
 import * as ix from '../affine/expr.ts'
 import { invariant } from '../diagnostics/errors.ts'
-import { foldOrScanAxes } from '../kernel/folds.ts'
 import type { LetStmt, StoreStmt, ValueId } from '../kernel/ir.ts'
 import type { ChainFold, ChainRole } from '../plan/axes/chain.ts'
 import { partAxis, stateAxes } from '../plan/axes/chainParts.ts'
 import type { DepthParts } from '../plan/axes/fusedReductions.ts'
-import { parallelGrid } from '../plan/axes/parallelGrid.ts'
 import type { PartialResult } from '../plan/axes/partials.ts'
-import { reductionPoints } from '../plan/axes/reductionBlocks.ts'
 import type { Roles } from '../plan/axes/roles.ts'
-import { oneStage } from '../plan/axes/stages.ts'
 import type { Body } from '../plan/body/body.ts'
 import type { Machine } from '../target/machine.ts'
 import type { LoopState } from './depthLoops.ts'
 import { axesUsed, kernelOf } from './kernelOf.ts'
 import type { BoundKernel } from './launch.ts'
 import { Params } from './params.ts'
+import { stageGrid } from './stageGrid.ts'
 
 /** A state of the loop, and the fold that it is of. */
 export interface FoldState extends LoopState {
@@ -68,7 +65,7 @@ export function chainStates(
   })
 }
 
-/** The kernel that combines states: a program holds whole what some results lack, else several programs would store those. */
+/** The kernel that combines states. */
 export function finishChain(
   name: string,
   body: Body,
@@ -86,18 +83,5 @@ export function finishChain(
     if (!axes.some((a) => a.name === over)) axes.push({ name: over, extent: partial.shape[0] ?? 1 })
   })
   const stage: Body = { ...body, loads, axes, lets }
-  const reduced = new Set(lets.flatMap(foldOrScanAxes))
-  const named = stage.stores.map((s) => new Set(s.index.flatMap((e) => [...ix.axesOf(e)])))
-  const isParallel = (a: string): boolean => !reduced.has(a) && named.every((n) => n.has(a))
-  const roles: Roles = {
-    kind: 'reduction',
-    extents: new Map(axes.map((a) => [a.name, a.extent])),
-    row: new Set(),
-    reduced,
-    parallel: new Set([...axesUsed(lets, [])].filter(isParallel)),
-    stages: oneStage,
-    splitBy: undefined,
-  }
-  const grid = parallelGrid(stage, roles, reductionPoints(stage, roles, target, true))
-  return kernelOf(`${name}_finish`, stage, grid, lets, 'fast', params, [])
+  return kernelOf(`${name}_finish`, stage, stageGrid(stage, axesUsed(lets, []), target), lets, 'fast', params, [])
 }

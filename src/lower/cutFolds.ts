@@ -5,17 +5,14 @@
 import type { Expr } from '../affine/expr.ts'
 import * as ix from '../affine/expr.ts'
 import { invariant } from '../diagnostics/errors.ts'
-import { foldOrScanAxes } from '../kernel/folds.ts'
 import type { GridAxis, LetStmt, NumericsMode, StoreStmt, ValueId } from '../kernel/ir.ts'
 import { liveLets } from '../kernel/walk.ts'
 import { partialsGrid } from '../plan/axes/blocks.ts'
 import { programsOf } from '../plan/axes/gridAxes.ts'
-import { parallelGrid } from '../plan/axes/parallelGrid.ts'
 import type { PartialResult } from '../plan/axes/partials.ts'
-import { reductionPoints } from '../plan/axes/reductionBlocks.ts'
 import type { Roles } from '../plan/axes/roles.ts'
 import { cutCombiner, type RowSplit } from '../plan/axes/split.ts'
-import { mainStage, oneStage, storesByAxes } from '../plan/axes/stages.ts'
+import { mainStage, storesByAxes } from '../plan/axes/stages.ts'
 import type { Body, BodyStore } from '../plan/body/body.ts'
 import { combinerIdentity } from '../scalar/ops.ts'
 import type { Machine } from '../target/machine.ts'
@@ -26,6 +23,7 @@ import type { BoundKernel, Launch } from './launch.ts'
 import { beforeEnd } from './openParts.ts'
 import { Params } from './params.ts'
 import { rowLoop } from './rowLoop.ts'
+import { stageGrid } from './stageGrid.ts'
 
 /** A reduction that is cut, as its partial result `param` is handed from one kernel to the other. */
 interface CutFold {
@@ -175,27 +173,25 @@ function finishingKernels(
   target: Machine,
   mode: NumericsMode,
 ): BoundKernel[] {
-  const stores = body.stores.filter((s) => roles.stages.late.has(s.value))
-  const whole = finishingKernel(name, body, roles, cuts, stores, target, mode)
-  const alike = storesByAxes(stores)
+  const late = body.stores.filter((s) => roles.stages.late.has(s.value))
+  const whole = finishingStage(body, roles, cuts, late)
   const elements = cuts.reduce((n, c) => n + sizeOf(c.partial.shape), 0)
-  const programs = programsOf(whole.grid, new Map(body.axes.map((a) => [a.name, a.extent])))
-  if (target.programShare === undefined || alike.length === 1 || elements <= programs * target.elementBlock)
-    return [whole.kernel]
-  return alike.map(
-    (some, i) => finishingKernel(`${name}${i === 0 ? '' : i + 1}`, body, roles, cuts, some, target, mode).kernel,
+  const gridOf = (stage: Body): GridAxis[] => stageGrid(stage, axesUsed(stage.lets, []), target)
+  const programs = programsOf(gridOf(whole.stage), new Map(body.axes.map((a) => [a.name, a.extent])))
+  const isOne = target.programShare === undefined || elements <= programs * target.elementBlock
+  const stages = isOne ? [whole] : storesByAxes(late).map((stores) => finishingStage(body, roles, cuts, stores))
+  return stages.map(({ stage, params }, i) =>
+    kernelOf(`${name}${i === 0 ? '' : i + 1}`, stage, gridOf(stage), stage.lets, mode, params, []),
   )
 }
 
-function finishingKernel(
-  name: string,
+/** What makes the partial results whole and computes what follows, for some of the results. */
+function finishingStage(
   body: Body,
   { stages: { late, again } }: Roles,
   cuts: readonly CutFold[],
   stores: readonly BodyStore[],
-  target: Machine,
-  mode: NumericsMode,
-): { readonly kernel: BoundKernel; readonly grid: readonly GridAxis[] } {
+): { readonly stage: Body; readonly params: Params } {
   const params = new Params()
   const loads = new Map(body.loads)
   const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
@@ -220,18 +216,5 @@ function finishingKernel(
     lets,
     stores,
   }
-  const reduced = new Set(lets.flatMap(foldOrScanAxes))
-  // A program holds whole what some results lack: else several programs would store those.
-  const isParallel = (a: string): boolean => !reduced.has(a) && stage.stores.every((s) => names(s, a))
-  const roles: Roles = {
-    kind: 'reduction',
-    extents,
-    row: new Set(),
-    reduced,
-    parallel: new Set([...axesUsed(stage.lets, [])].filter(isParallel)),
-    stages: oneStage,
-    splitBy: undefined,
-  }
-  const grid = parallelGrid(stage, roles, reductionPoints(stage, roles, target, true))
-  return { kernel: kernelOf(name, stage, grid, lets, mode, params, []), grid }
+  return { stage, params }
 }

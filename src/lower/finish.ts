@@ -1,13 +1,9 @@
 /** Finishing stages of folds that blocks of a matrix product's result cut: partial results are folded, what follows is computed. */
 import * as ix from '../affine/expr.ts'
-import { foldOrScanAxes } from '../kernel/folds.ts'
 import type { LetStmt, NumericsMode, ValueId } from '../kernel/ir.ts'
 import { liveLets } from '../kernel/walk.ts'
-import { parallelGrid } from '../plan/axes/parallelGrid.ts'
 import type { BlockPartial } from '../plan/axes/partials.ts'
-import { reductionPoints } from '../plan/axes/reductionBlocks.ts'
-import type { Roles } from '../plan/axes/roles.ts'
-import { oneStage, type Stages, storesByAxes } from '../plan/axes/stages.ts'
+import { type Stages, storesByAxes } from '../plan/axes/stages.ts'
 import type { Body } from '../plan/body/body.ts'
 import { combinerIdentity } from '../scalar/ops.ts'
 import type { Machine } from '../target/machine.ts'
@@ -15,6 +11,7 @@ import { kernelOf, zeroOf } from './kernelOf.ts'
 import type { BoundKernel } from './launch.ts'
 import { beforeEnd } from './openParts.ts'
 import { Params } from './params.ts'
+import { stageGrid } from './stageGrid.ts'
 
 /** A fold whose axes are cut into blocks: partial result i of the launch, `shape` = blocks along each, then the axes kept. */
 export interface BlockedFold extends BlockPartial {
@@ -86,19 +83,8 @@ export function finishingStages(
       lets,
       stores,
     }
-    const reduced = new Set(lets.flatMap(foldOrScanAxes))
-    const named = new Set(stores.flatMap((s) => s.index.flatMap((e) => [...ix.axesOf(e)])))
-    const roles: Roles = {
-      kind: 'reduction',
-      extents,
-      row: new Set(),
-      reduced,
-      parallel: new Set([...named].filter((x) => !reduced.has(x))),
-      stages: oneStage,
-      splitBy: undefined,
-    }
-    const grid = parallelGrid(stage, roles, reductionPoints(stage, roles, target, true))
+    const named = stores.flatMap((s) => s.index.flatMap((e) => [...ix.axesOf(e)]))
     const suffix = i === 0 ? '' : `${i + 1}`
-    return kernelOf(`${name}_finish${suffix}`, stage, grid, lets, mode, params, [])
+    return kernelOf(`${name}_finish${suffix}`, stage, stageGrid(stage, named, target), lets, mode, params, [])
   })
 }

@@ -5,11 +5,12 @@
 import { makeNode } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
 import { withInputs } from '../graph/traverse.ts'
-import { narrowRange, type Range, rangeThrough, wholeRange } from '../scalar/narrow.ts'
+import { isWithin, type Range, rangeThrough, wholeRange } from '../scalar/narrow.ts'
 import { isScalarOp } from '../scalar/ops.ts'
-import { integerRange, isFloat } from '../types/dtype.ts'
+import { isFloat } from '../types/dtype.ts'
 import { fullOf, fullValue, movesElements } from './facts.ts'
 import { type Rule, rule } from './rule.ts'
+import { rangeOf } from './shortIntegers.ts'
 
 /** Operations that are followed up from a comparison: more are not looked at. */
 const mostSteps = 12
@@ -20,34 +21,12 @@ interface Short {
   readonly range: Range
 }
 
-const { lo: least, end } = integerRange('i32')
-const i32: Range = { lo: least, hi: end - 1 }
-const within = ({ lo, hi }: Range, bounds: Range): boolean => lo >= bounds.lo && hi <= bounds.hi
-
-/** Bounds of an i32, by places along axes, numbers, shorter integers, and sums and differences of such. */
-function rangeOf(n: Node, steps: number): Range | undefined {
-  const { op, shape, inputs, dtype } = n
-  if (dtype !== 'i32') return narrowRange(dtype)
-  const value = fullValue(n)
-  if (value !== undefined) return { lo: Number(value), hi: Number(value) }
-  if (op === 'iota') return { lo: 0, hi: (shape[n.attrs.axis] ?? 1) - 1 }
-  if (steps === 0 || !(op === 'cast' || movesElements(n) || isScalarOp(op))) return undefined
-  const ranges: Range[] = []
-  for (const x of op === 'select' ? inputs.slice(1) : inputs) {
-    const range = rangeOf(x, steps - 1)
-    if (range === undefined) return undefined
-    ranges.push(range)
-  }
-  const range = isScalarOp(op) ? rangeThrough(op, ranges) : ranges[0]
-  return range !== undefined && within(range, i32) ? range : undefined
-}
-
 /** A whole number computed in i32, where all on the way fits and floats hold it: places along an axis, numbers, shorter integers, and sums and differences of such. */
 function shortOf(n: Node, steps = mostSteps): Short | undefined {
   const { op, shape, inputs } = n
-  const bounds = n.dtype === 'i64' ? i32 : isFloat(n.dtype) ? wholeRange(n.dtype) : undefined
+  const bounds = n.dtype === 'i64' || isFloat(n.dtype) ? wholeRange(n.dtype) : undefined
   if (bounds === undefined || steps === 0) return undefined
-  const fits = (range: Range): boolean => within(range, bounds)
+  const fits = (range: Range): boolean => isWithin(range, bounds)
   const value = fullValue(n)
   if (value !== undefined) {
     const number = Number(value)
@@ -61,7 +40,7 @@ function shortOf(n: Node, steps = mostSteps): Short | undefined {
   const [x] = inputs
   if (x === undefined) return undefined
   if (op === 'cast') {
-    const range = x.dtype === 'i32' ? (rangeOf(x, steps - 1) ?? i32) : narrowRange(x.dtype)
+    const range = rangeOf(x, steps - 1) ?? (x.dtype === 'i32' ? wholeRange('i32') : undefined)
     if (range === undefined || !fits(range)) return undefined
     return { node: x.dtype === 'i32' ? x : makeNode('cast', [x], { dtype: 'i32' }), range }
   }

@@ -5,7 +5,7 @@
 import { makeNode } from '../graph/build.ts'
 import type { Node, NodeOf } from '../graph/node.ts'
 import { withInputs } from '../graph/traverse.ts'
-import { fits16, narrowRange, type Range, rangeThrough } from '../scalar/narrow.ts'
+import { fits16, isWithin, narrowRange, type Range, rangeThrough, wholeRange } from '../scalar/narrow.ts'
 import { isScalarOp } from '../scalar/ops.ts'
 import type { HostArray } from '../types/host.ts'
 import { sizeOf } from '../types/shape.ts'
@@ -15,16 +15,14 @@ import { type Rule, rule } from './rule.ts'
 /** Operations that are followed up from a contraction: more are not looked at. */
 const mostSteps = 12
 
-/** Numbers of f32 up to here are integers one apart. */
-const exactF32 = 2 ** 24
-
-/** Bounds of the integers of an i32 or f32, where few operations make it of narrow ones. */
+/** Bounds of the integers of an i32 or f32, where few operations make it of narrow ones and of places, and all on the way are what they are: none wraps or is rounded. */
 export function rangeOf(n: Node, steps = mostSteps): Range | undefined {
   const byType = narrowRange(n.dtype)
   if (byType !== undefined) return byType
   if ((n.dtype !== 'i32' && n.dtype !== 'f32') || steps === 0) return undefined
   const value = fullValue(n)
   if (typeof value === 'number') return Number.isInteger(value) ? { lo: value, hi: value } : undefined
+  if (n.op === 'iota') return exact(n, { lo: 0, hi: (n.shape[n.attrs.axis] ?? 1) - 1 })
   if (n.op === 'constant') return n.dtype === 'i32' && sizeOf(n.shape) <= foldLimit ? rangeOfStored(n) : undefined
   const known: Range[] = []
   for (const x of n.inputs) {
@@ -35,10 +33,12 @@ export function rangeOf(n: Node, steps = mostSteps): Range | undefined {
   if (known.length === 0) return undefined
   if (movesElements(n)) return known[0]
   if (n.op === 'pad') return paddedRange(n, known[0])
-  const range = isScalarOp(n.op) && n.op !== 'select' ? rangeThrough(n.op, known) : undefined
-  const isExact = range !== undefined && (n.dtype === 'i32' || Math.max(-range.lo, range.hi) <= exactF32)
-  return isExact ? range : undefined
+  return exact(n, isScalarOp(n.op) && n.op !== 'select' ? rangeThrough(n.op, known) : undefined)
 }
+
+/** Bounds that a node's dtype holds. */
+const exact = ({ dtype }: Node, range: Range | undefined): Range | undefined =>
+  range !== undefined && isWithin(range, wholeRange(dtype)) ? range : undefined
 
 /** Bounds of what is padded, and of the padding. */
 function paddedRange({ attrs: { value } }: NodeOf<'pad'>, inside: Range | undefined): Range | undefined {

@@ -60,5 +60,9 @@ export function rangeThrough(op: ScalarOp, args: readonly Range[]): Range | unde
   }
 }
 
+/** Whether all numbers of some bounds lie in others; in none where there are none. */
+export const isWithin = ({ lo, hi }: Range, bounds: Range | undefined): boolean =>
+  bounds !== undefined && lo >= bounds.lo && hi <= bounds.hi
+
 /** Whether 16 bits with a sign hold all of them. */
 export const fits16 = (r: Range | undefined): boolean => r !== undefined && r.lo >= -(2 ** 15) && r.hi < 2 ** 15

@@ -294,7 +294,6 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/kernel/conditions.ts: Conditions.findPosition, Conditions.positionOf': 'values',
   'src/kernel/range.ts: atomRangeUnder, rangeUnder': 'expression',
   'src/compile/integerProducts.ts: stepped': ['fixed', 'at most 12 views up from a contraction (`mostViews`)'],
-  'src/rewrite/positions.ts: rangeOf': ['fixed', 'at most 12 operations up from a comparison (`mostSteps`)'],
   'src/rewrite/positions.ts: shortOf': ['fixed', 'at most 12 operations up from a comparison (`mostSteps`)'],
   'src/rewrite/shortIntegers.ts: rangeOf': ['fixed', 'at most 12 operations up from a contraction (`mostSteps`)'],
   'src/rewrite/shortIntegers.ts: shortOf': ['fixed', 'at most 12 views up from a contraction (`mostSteps`)'],

@@ -10,6 +10,7 @@ import { rewriteWith } from '../../src/rewrite/driver.ts'
 import { rewriteGraph } from '../../src/rewrite/index.ts'
 import type { Rule } from '../../src/rewrite/rule.ts'
 import { allRules } from '../../src/rewrite/rules.ts'
+import { rangeOf } from '../../src/rewrite/shortIntegers.ts'
 import { randomGraph } from '../random/graphs.ts'
 import { makeRng } from '../random/rng.ts'
 import { tameData } from '../random/values.ts'
@@ -313,4 +314,21 @@ describe('how much it does', () => {
     }
     expect(tries(32)).toBeLessThanOrEqual(9 * tries(4))
   })
+})
+
+test('sums that wrap have no bounds: what contractions read of them keeps its 32 bits', () => {
+  const x = param(0, [4, 3], 'u8')
+  const y = param(1, [3, 2], 'i32')
+  const large = makeNode('full', [], { shape: [4, 3], dtype: 'i32', value: 2 ** 31 - 1 })
+  const five = makeNode('full', [], { shape: [4, 3], dtype: 'i32', value: 5 })
+  const wrapped = makeNode('min', [makeNode('add', [makeNode('cast', [x], { dtype: 'i32' }), large], {}), five], {})
+  expect(rangeOf(wrapped)).toBeUndefined()
+  const graph: Graph = {
+    params: [x, y],
+    outputs: [makeNode('contract', [wrapped, y], { lhs: 'mk', rhs: 'kn', out: 'mn' })],
+    effects: [],
+  }
+  const inputs = [Uint8Array.from({ length: 12 }, (_, i) => i), Int32Array.from({ length: 6 }, (_, i) => i - 2)]
+  const { graph: rewritten } = rewriteGraph(graph, { mode: 'fast', fold: foldIn('dtype') })
+  expect(evaluate(rewritten, inputs, 'dtype')).toEqual(evaluate(graph, inputs, 'dtype'))
 })

@@ -84,12 +84,12 @@ export class StepKernels {
       keys.add(key)
       missing.push({ step, variant, code: codeOf(step.kernel) })
     }
-    const asked = new Map<unknown, Wanted>()
-    for (const m of [...missing].sort((p, q) => q.code - p.code)) {
-      asked.set(m, this.ask(m.step, m.variant, loading))
+    const wanted: Wanted[] = []
+    for (const [i, { step, variant }] of [...missing.entries()].sort(([, p], [, q]) => q.code - p.code)) {
+      wanted[i] = this.ask(step, variant, loading)
       loading.next()
     }
-    return missing.flatMap((m) => asked.get(m) ?? [])
+    return wanted
   }
 
   /** The kernel of a step; its code depends on the memory its parameters stand in. */

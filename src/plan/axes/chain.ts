@@ -58,6 +58,12 @@ export const widthsOf = (
   ),
 ]
 
+/** Operands of a product of a chain that stand in tiles: what its tiles lead to stands in registers. */
+export const stagedOperands = (l: LetStmt | undefined, { tiles }: ChainRole, lets: Lets): ValueId[] => {
+  const isOwn = (id: ValueId): boolean => [...ancestorsOf([id], lets)].some((of) => tiles.includes(of))
+  return l?.op.kind === 'dot' ? [l.op.a, l.op.b].filter((id) => !isOwn(id)) : []
+}
+
 /** A fold along the shared axes, the sums among them, and how it streams if it does. */
 export interface ChainFold {
   readonly let: LetStmt

@@ -1,13 +1,13 @@
 /** Roles of a body around a chain of products, and the blocks of its programs. */
 import { foldAxes, isFoldOrScan } from '../../kernel/folds.ts'
-import type { LetStmt, TileOp, ValueId } from '../../kernel/ir.ts'
+import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { ancestorsOf } from '../../kernel/walk.ts'
 import type { Machine } from '../../target/machine.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import { type Refused, refuse } from '../refusal.ts'
 import { type Analysis, isAligned } from './analysis.ts'
 import { tooManyBound } from './bindings.ts'
-import { type ChainRole, chainForm, chainRole, widthsOf } from './chain.ts'
+import { type ChainRole, chainForm, chainRole, stagedOperands, widthsOf } from './chain.ts'
 import { cutShared, partAxis } from './chainParts.ts'
 import type { MatrixRole } from './fusedReductions.ts'
 import { bySpacing, programsOf } from './gridAxes.ts'
@@ -77,12 +77,10 @@ function isForUnit({ lets, extents }: Analysis, role: ChainRole, grain: number):
   const isWhole = ([axis, more]: readonly string[]): boolean =>
     axis !== undefined && more === undefined && (extents.get(axis) ?? 1) % grain === 0
   const onUnit = (id: ValueId): boolean => {
-    const op = lets.get(id)?.op
-    return op?.kind === 'dot' && op.precision === undefined && isForMatrixUnit(op, lets) && staged(op).every(isFilled)
+    const l = lets.get(id)
+    const isProduct = l?.op.kind === 'dot' && l.op.precision === undefined && isForMatrixUnit(l.op, lets)
+    return isProduct && stagedOperands(l, role, lets).every(isFilled)
   }
-  const isOwn = (id: ValueId): boolean => [...ancestorsOf([id], lets)].some((of) => role.tiles.includes(of))
-  /** Operands that stand in shared tiles: what tiles lead to stands in registers. */
-  const staged = ({ a: x, b: y }: Dot): ValueId[] => [x, y].filter((id) => !isOwn(id))
   /** Whether the threads that fill a tile make its elements alone, by what they load and by numbers of the batch. */
   const isFilled = (id: ValueId): boolean =>
     [...ancestorsOf([id], lets)].every((of) => {
@@ -93,7 +91,6 @@ function isForUnit({ lets, extents }: Analysis, role: ChainRole, grain: number):
 }
 
 type Chains = NonNullable<Machine['chains']>
-type Dot = Extract<TileOp, { kind: 'dot' }>
 
 /** Rows of a program where there are few, or where memory has no room for more. */
 const leastRows = ({ rows }: Chains): number => rows / 2

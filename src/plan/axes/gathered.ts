@@ -9,7 +9,7 @@ import type { Machine } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { type Body, pointsOf } from '../body/body.ts'
-import type { ChainRole } from './chain.ts'
+import { type ChainRole, stagedOperands } from './chain.ts'
 import type { MatrixRole } from './fusedReductions.ts'
 import { programsOf } from './gridAxes.ts'
 import type { Blocked, MatrixBlocks } from './matrixBlocks.ts'
@@ -110,26 +110,23 @@ function filledElement(
  */
 export function chainFillSeconds(
   body: Body,
-  { tiles, sums, shared, vectors }: ChainRole,
+  role: ChainRole,
   repeats: ReadonlyMap<ValueId, number>,
   extents: ReadonlyMap<string, number>,
   { dotBlock }: Machine,
 ): number {
   const fill = dotBlock.fillSeconds
-  if (fill === undefined || vectors !== undefined) return 0
+  if (fill === undefined || role.vectors !== undefined) return 0
   const lets = new Map(body.lets.map((l) => [l.id, l]))
-  const isOwn = (id: ValueId): boolean => [...ancestorsOf([id], lets)].some((of) => tiles.includes(of))
-  const operands = new Set([...tiles, ...sums].flatMap((id) => productOperands(lets.get(id))))
+  const staged = new Set([...role.tiles, ...role.sums].flatMap((id) => stagedOperands(lets.get(id), role, lets)))
   let seconds = 0
-  for (const id of operands) {
+  for (const id of staged) {
     const axes = lets.get(id)?.axes ?? []
-    if (isOwn(id) || !axes.some((a) => shared.includes(a))) continue
-    seconds += filledElement(id, lets, fill) * pointsOf(extents, axes) * (repeats.get(id) ?? 1)
+    if (axes.some((a) => role.shared.includes(a)))
+      seconds += filledElement(id, lets, fill) * pointsOf(extents, axes) * (repeats.get(id) ?? 1)
   }
   return seconds
 }
-
-const productOperands = (l: LetStmt | undefined): readonly ValueId[] => (l?.op.kind === 'dot' ? [l.op.a, l.op.b] : [])
 
 /**
  * Seconds of storing the results of a body whose neighbours along an axis lie apart in memory, by the price of gathering as many: of orders of an axis, those
@@ -146,20 +143,22 @@ export function scatterSeconds({ stores }: Body, axis: string, { dotBlock }: Mac
 }
 
 /** Seconds of storing the results of a product none of whose sides has neighbours side by side in memory, each in a sector of its own. */
-export function scatteredSeconds({ stores }: Body, { m, n }: MatrixRole, { dotBlock }: Machine): number {
+export function sectorSeconds({ stores }: Body, { m, n }: MatrixRole, { dotBlock }: Machine): number {
   const { storeSeconds } = dotBlock
   if (storeSeconds === undefined) return 0
   return stores.reduce((sum, { index, shape, node }) => {
     const flat = ix.flatten(index, shape)
-    const isNear = [...m, ...n].some((axis) => strideAlong(flat, axis) * dtypeBytes(node.dtype) < run)
+    const isNear = [...m, ...n].some((axis) =>
+      isStep(flat, axis, Number.POSITIVE_INFINITY, run / dtypeBytes(node.dtype)),
+    )
     return isNear ? sum : sum + sizeOf(shape) * storeSeconds
   }, 0)
 }
 
-/** Elements between neighbours along an axis; many where that is not one number. */
-const strideAlong = (flat: ix.Expr, axis: string): number => {
-  const motion = ix.axesOf(flat).has(axis) ? motionOf(flat, axis, 1, anywhere, never) : undefined
-  return Math.abs(motion?.stride ?? Number.POSITIVE_INFINITY) || Number.POSITIVE_INFINITY
+/** Whether neighbours along an axis are fewer than `most` elements apart, but not the same; `unknown` where that is not one number. */
+function isStep(flat: ix.Expr, axis: string, unknown: number, most: number): boolean {
+  const stride = Math.abs(motionOf(flat, axis, 1, anywhere, never)?.stride ?? unknown)
+  return stride > 0 && stride < most
 }
 
 /** Neighbours along an axis of the depth that operands of a matrix unit are brought in together, for want of another axis: parts of the depth are of whole such groups. */
@@ -193,10 +192,7 @@ function isNear(body: Body, { op, axes, dtype }: LetStmt, { memorySector = run }
   if (op.kind !== 'load') return true
   const flat = positionOfLoad(body, op)
   const most = memorySector / dtypeBytes(dtype)
-  return axes.some((axis) => {
-    const stride = Math.abs(motionOf(flat, axis, 1, anywhere, never)?.stride ?? 1)
-    return stride > 0 && stride < most
-  })
+  return axes.some((axis) => isStep(flat, axis, 1, most))
 }
 
 /** Whether aligned groups of `n` neighbours along an axis stand side by side at a position, or are the same elements; a mask holds for all or none of each. */

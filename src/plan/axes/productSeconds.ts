@@ -7,7 +7,7 @@ import { dtypeBytes } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import type { ChainRole } from './chain.ts'
 import type { MatrixRole } from './fusedReductions.ts'
-import { fillingSeconds, gatherSeconds, scatteredSeconds } from './gathered.ts'
+import { fillingSeconds, gatherSeconds, sectorSeconds } from './gathered.ts'
 import { programsOf } from './gridAxes.ts'
 import { type Blocked, type MatrixBlocks, matrixBlocks } from './matrixBlocks.ts'
 import { isForMatrixUnit } from './matrixRole.ts'
@@ -56,7 +56,7 @@ export function productWork(
   const filling = fillingSeconds(body, matrix, blocks, extents, target)
   const programs = parts * batch * programsOf([...rows, ...columns], extents)
   // Parts leave partial results, which stand side by side.
-  const apart = gathering + (parts === 1 ? scatteredSeconds(body, matrix, target) : 0)
+  const apart = gathering + (parts === 1 ? sectorSeconds(body, matrix, target) : 0)
   return {
     programs,
     computing: Math.max(flops / productRate(body, matrix.id, target), filling) + apart,

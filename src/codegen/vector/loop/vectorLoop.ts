@@ -23,7 +23,7 @@ export function vectorLoop(
   overlaps = false,
   after?: Index,
 ): void {
-  const { scope, f } = values
+  const { scope } = values
   const view = values.axes.view(axis)
   const bounds = axisBounds(values, axis)
   const { end } = bounds
@@ -33,22 +33,8 @@ export function vectorLoop(
   const always = isMultiple(view, wide)
   const never = counts?.every((n) => n < wide) ?? false
   const wholeGroups = isMultiple(view, 4)
-  const steps = (from: Index, to: Index, n: number, partial: boolean, cut?: Blocks, aligned = view.aligned): void => {
-    const counter = f.register(T.i32)
-    scope.push()
-    scope.bind(axis, counter)
-    const unit = powerIn(aligned, 4 * n)
-    if (unit >= 4)
-      scope.bind(
-        unitsOf(axis, unit),
-        scope.once(scope.depth, 'units', () => X.shrU(counter, Math.log2(unit))),
-      )
-    const outer = values.vector
-    values.vector = { name: axis, copies: n, unit, ...(partial ? limitOf(values, counter, end) : {}) }
-    body()
-    values.vector = outer
-    closeLoop(values, counter, from, to, 4 * n, cut)
-  }
+  const steps = (from: Index, to: Index, n: number, partial: boolean, cut?: Blocks, aligned = view.aligned): void =>
+    laneSteps(values, axis, n, { from, to, aligned, ...(partial ? { limit: end } : {}), cut }, body)
   if (always) {
     steps(start, end, copies, false, blocks)
     return
@@ -68,29 +54,49 @@ export function vectorLoop(
 }
 
 /** Whole steps of `copies` groups of four between two indices that are so many steps from the start. */
-export function wholeSteps(
+export const wholeSteps = (
   values: Values,
   axis: string,
   copies: number,
   body: () => void,
   from: Index,
   to: Index,
+): void => laneSteps(values, axis, copies, { from, to, aligned: values.axes.view(axis).aligned }, body)
+
+/** Steps of lanes from an index to another. */
+interface Steps {
+  readonly from: Index
+  readonly to: Index
+  /** What the first index is a multiple of. */
+  readonly aligned: number
+  /** Where lanes end, if steps may be partial. */
+  readonly limit?: Index
+  readonly cut?: Blocks | undefined
+}
+
+/** Steps of `copies` groups of four. */
+function laneSteps(
+  values: Values,
+  axis: string,
+  copies: number,
+  { from, to, aligned, limit, cut }: Steps,
+  body: () => void,
 ): void {
   const { scope, f } = values
   const counter = f.register(T.i32)
   scope.push()
   scope.bind(axis, counter)
-  const unit = powerIn(values.axes.view(axis).aligned, 4 * copies)
+  const unit = powerIn(aligned, 4 * copies)
   if (unit >= 4)
     scope.bind(
       unitsOf(axis, unit),
       scope.once(scope.depth, 'units', () => X.shrU(counter, Math.log2(unit))),
     )
   const outer = values.vector
-  values.vector = { name: axis, copies, unit }
+  values.vector = { name: axis, copies, unit, ...(limit === undefined ? {} : limitOf(values, counter, limit)) }
   body()
   values.vector = outer
-  closeLoop(values, counter, from, to, 4 * copies, undefined)
+  closeLoop(values, counter, from, to, 4 * copies, cut)
 }
 
 /** The number of indices from one to another. */

@@ -4,7 +4,7 @@
  * that, are copied for each tap.
  */
 import * as ix from '../../../affine/expr.ts'
-import { isNever, mapPredicate } from '../../../affine/predicate.ts'
+import { isNever, substitutePredicate } from '../../../affine/predicate.ts'
 import {
   type KernelPart,
   type LetStmt,
@@ -193,6 +193,6 @@ function sumsOf(terms: Terms, l: LetStmt, { fold, taps }: Taken): [Place, Map<Va
 
 /** A store at a place. */
 function storeAt(s: StoreStmt, place: Place, value: ValueId): StoreStmt {
-  const moved = (e: ix.Expr): ix.Expr => ix.substitute(e, (a) => (a.kind === 'axis' ? place.get(a.name) : undefined))
-  return { ...s, value, index: s.index.map(moved), mask: mapPredicate(s.mask, moved) }
+  const at = (a: ix.Atom): ix.Expr | undefined => (a.kind === 'axis' ? place.get(a.name) : undefined)
+  return { ...s, value, index: s.index.map((e) => ix.substitute(e, at)), mask: substitutePredicate(s.mask, at) }
 }
