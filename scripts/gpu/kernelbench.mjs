@@ -111,10 +111,10 @@ export async function measureProblem(open, folder, name, { inputs, weights, ops,
     for (const t of leaves(f(args))) t.dispose()
   }
   const once = await open.time(call)
-  const calls = Math.max(1, Math.min(50, Math.floor(30 / Math.max(once, 1e-3))))
+  const calls = Math.max(1, Math.min(50, Math.floor((1.2 * open.batchMs) / Math.max(once, 1e-3))))
   const times = []
   const begun = performance.now()
-  while (times.length < 3 || (times.length < 9 && performance.now() - begun < 400)) {
+  while (times.length < 3 || (times.length < 9 && performance.now() - begun < 16 * open.batchMs)) {
     const ms = await open.time(() => {
       for (let i = 0; i < calls; i++) call()
     })

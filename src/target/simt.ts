@@ -77,6 +77,8 @@ export interface SimtMachine {
   readonly boundsRegisters: boolean
   /** Loops over registers are written out wherever they stand: what stands in two nests is compiled twice. */
   readonly unrollsInPlace: boolean
+  /** Instructions convert between f16 and f32 as IEEE 754 says: to the nearest, ties to even, with subnormals, infinities and NaN. */
+  readonly hasHalfConversions: boolean
   /** Greatest and least floats say what they give of a NaN. */
   readonly ordersNaN: boolean
   /** Few statements under a condition cost no branch. */
@@ -120,6 +122,7 @@ export const cudaSimt: SimtMachine = {
   votes: true,
   boundsRegisters: true,
   unrollsInPlace: false,
+  hasHalfConversions: true,
   ordersNaN: true,
   hasPredication: true,
   hasPointerTable: true,
@@ -128,10 +131,17 @@ export const cudaSimt: SimtMachine = {
 }
 
 /** WebGPU's default limits, without subgroups. */
-export const webgpuSimt: SimtMachine = webgpuSimtWith({ maxThreads: 256, maxSharedBytes: 16384, laneBits: 0 })
+export const webgpuSimt: SimtMachine = webgpuSimtWith({
+  maxThreads: 256,
+  maxSharedBytes: 16384,
+  laneBits: 0,
+  hasHalfConversions: false,
+})
 
-/** A GPU through WebGPU, by its limits: threads and shared bytes of a workgroup, log2 of its subgroups' size. */
-export function webgpuSimtWith(limits: Pick<SimtMachine, 'maxThreads' | 'maxSharedBytes' | 'laneBits'>): SimtMachine {
+/** A GPU through WebGPU, by its limits (threads and shared bytes of a workgroup, log2 of its subgroups' size) and what it was found to do. */
+export function webgpuSimtWith(
+  limits: Pick<SimtMachine, 'maxThreads' | 'maxSharedBytes' | 'laneBits' | 'hasHalfConversions'>,
+): SimtMachine {
   return {
     language: 'wgsl',
     ...limits,

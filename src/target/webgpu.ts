@@ -16,6 +16,8 @@ export interface WebgpuLimits {
   readonly arenaBytes: number
   /** log2 of the lanes of a subgroup, where all have as many; 0 without. */
   readonly laneBits: number
+  /** Built-in functions convert between f16 and f32 as IEEE 754 says. */
+  readonly hasHalfConversions: boolean
 }
 
 /** What bindings and buffers of a discrete GPU have at most, where nothing else is known. */
@@ -30,12 +32,13 @@ export const webgpuDefaults: WebgpuLimits = {
   valueBytes: largestBinding,
   arenaBytes: largestBinding,
   laneBits: 0,
+  hasHalfConversions: false,
 }
 
 /** A discrete GPU through WebGPU, by the limits of its device (`webgpuDefaults` unless given). */
 export function webgpuTarget(given: Partial<WebgpuLimits> = {}): SimtTarget {
   const limits = { ...webgpuDefaults, ...given }
-  const { storageBuffers, threads, sharedBytes } = limits
+  const { storageBuffers, threads, sharedBytes, laneBits, hasHalfConversions } = limits
   // As many words as the threads of a workgroup hold in 32 registers each.
   const rowBytes = 128 * threads
   return {
@@ -97,6 +100,6 @@ export function webgpuTarget(given: Partial<WebgpuLimits> = {}): SimtTarget {
     columnBlock: 64,
     // Few programs that wait for a cache leave most of its bandwidth.
     partialColumns: 16,
-    simt: webgpuSimtWith({ maxThreads: threads, maxSharedBytes: sharedBytes, laneBits: limits.laneBits }),
+    simt: webgpuSimtWith({ maxThreads: threads, maxSharedBytes: sharedBytes, laneBits, hasHalfConversions }),
   }
 }

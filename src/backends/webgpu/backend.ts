@@ -9,6 +9,7 @@ import { type DType, dtypeBytes } from '../../types/dtype.ts'
 import { type HostArray, hostView } from '../../types/host.ts'
 import { WebgpuDevice } from './device.ts'
 import { copyBuffer, WebgpuExecutable } from './executable.ts'
+import { convertsHalves } from './halves.ts'
 import { type DeviceLimits, limitNames, mapRead, openAdapter, openGpu, usage } from './host.ts'
 
 export { webgpuCapabilities } from './unsupported.ts'
@@ -39,7 +40,8 @@ export async function createWebgpuBackend(options: WebgpuOptions = {}): Promise<
   const name = description !== '' ? description : [vendor, architecture].filter((x) => x !== '').join(' ')
   const tighter = typeof options.limits === 'object' ? options.limits : {}
   const limits = { ...limitsOf(device), ...tighter }
-  return new WebgpuBackend(new WebgpuDevice(device, limits, laneBits, options.memoryLimit), name)
+  const found = { laneBits, hasHalfConversions: await convertsHalves(device) }
+  return new WebgpuBackend(new WebgpuDevice(device, limits, found, options.memoryLimit), name)
 }
 
 function limitsOf({ limits }: GPUDevice): DeviceLimits {

@@ -9,8 +9,11 @@ import { type DeviceLimits, usage } from './host.ts'
 import { BufferPool } from './memory.ts'
 import { Recorder } from './recorder.ts'
 
+/** What a device was found to have and to do. */
+export type DeviceFeatures = Pick<WebgpuLimits, 'laneBits' | 'hasHalfConversions'>
+
 /** What plans and kernels respect of a device's limits. */
-const planningLimits = (limits: DeviceLimits, laneBits: number): WebgpuLimits => ({
+const planningLimits = (limits: DeviceLimits, { laneBits, hasHalfConversions }: DeviceFeatures): WebgpuLimits => ({
   storageBuffers: limits.maxStorageBuffersPerShaderStage,
   alignment: Math.max(64, limits.minStorageBufferOffsetAlignment),
   threads: floorPowerOfTwo(
@@ -20,6 +23,7 @@ const planningLimits = (limits: DeviceLimits, laneBits: number): WebgpuLimits =>
   valueBytes: Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize),
   arenaBytes: limits.maxBufferSize,
   laneBits,
+  hasHalfConversions,
 })
 
 export class WebgpuDevice {
@@ -43,10 +47,10 @@ export class WebgpuDevice {
   private readonly checks = new Set<Promise<void>>()
 
   /** `limits` are those of the device, or tighter ones. */
-  constructor(gpu: GPUDevice, limits: DeviceLimits, laneBits: number, memoryLimit: number | undefined) {
+  constructor(gpu: GPUDevice, limits: DeviceLimits, features: DeviceFeatures, memoryLimit: number | undefined) {
     this.gpu = gpu
     this.limits = limits
-    this.machine = webgpuTarget(planningLimits(limits, laneBits))
+    this.machine = webgpuTarget(planningLimits(limits, features))
     this.recorder = new Recorder(gpu, (cause) => {
       this.failure ??= new InternalError(`WebGPU takes no commands: ${String(cause)}`)
     })

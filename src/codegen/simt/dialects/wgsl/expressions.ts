@@ -10,6 +10,7 @@ import { type Binary, bin, type Ex, isWideType, type Type } from '../../ir/ir.ts
 import { quotient } from '../../scalar/quotient.ts'
 import { decimal, Printer } from '../shared/print.ts'
 import { extremeOfLiteral } from './extremes.ts'
+import { builtInHalves, halfOfWord } from './halves.ts'
 import { wgslInline, wgslLibrary } from './library.ts'
 import { type Words, wordsOfAll } from './words.ts'
 
@@ -33,11 +34,14 @@ export abstract class WgslExpressions extends Printer {
   private readonly params: ReadonlyMap<string, KernelParam>
   /** Parameters that are declared as the one value they are. */
   readonly isUniform: (param: string) => boolean
+  /** f16 is converted by built-in functions. */
+  private readonly convertsHalves: boolean
   /** Whether what was printed exchanges values between the lanes of a subgroup. */
   usesSubgroups = false
 
   constructor(code: ThreadCode) {
-    super(wgslLibrary, wgslInline)
+    super(code.machine.hasHalfConversions ? { ...wgslLibrary, ...builtInHalves } : wgslLibrary, wgslInline)
+    this.convertsHalves = code.machine.hasHalfConversions
     this.params = new Map(code.kernel.params.map((p) => [p.name, p]))
     this.words = wordsOfAll(code.kernel.params, code.body)
     this.isUniform = (param) => code.launch.uniform?.(param) === true
@@ -214,11 +218,17 @@ export abstract class WgslExpressions extends Printer {
     const extreme = extremeOfLiteral(fn, args)
     if (extreme !== undefined) return super.call(extreme.name, extreme.args)
     const [a, b] = args
+    if (fn === 'f16_value' && a !== undefined && this.convertsHalves) return this.half(a)
     const quotientOfZero =
       fn === 'f32_div' && a !== undefined && b !== undefined ? this.ofZero('zero_over', a, b) : undefined
     if (quotientOfZero !== undefined) return quotientOfZero
     if (/_lanes_/.test(fn)) this.usesSubgroups = true
     return super.call(fn, args)
+  }
+
+  private half(h: Ex): string {
+    const { word, upper } = halfOfWord(h)
+    return `unpack2x16float(${this.ex(word)}).${upper ? 'y' : 'x'}`
   }
 
   /** So many words of a parameter from a place on, as one value. */

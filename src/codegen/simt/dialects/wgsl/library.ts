@@ -6,6 +6,7 @@ import { fn, type Inline, type Library } from '../shared/print.ts'
 import { randomLibrary } from '../shared/randomLibrary.ts'
 import { wgslCoarse } from './coarse.ts'
 import { wgslExtremes } from './extremes.ts'
+import { arithmeticHalves } from './halves.ts'
 import { wgslMath } from './math.ts'
 import { wgslWide } from './wide.ts'
 
@@ -151,33 +152,7 @@ fn u32_to_f32(a: u32) -> f32 {
   i32_floor_mod: fn(
     'fn i32_floor_mod(a: i32, b: i32) -> i32 {\n  let r = a % b;\n  return select(r, r + b, r < 0);\n}',
   ),
-  f16_value: fn(`fn f16_value(h: u32) -> f32 {
-  let sign = (h & 0x8000u) << 16u;
-  let magnitude = h & 0x7fffu;
-  var bits = (magnitude << 13u) + 0x38000000u;
-  if (magnitude >= 0x7c00u) { bits = 0x7f800000u | (magnitude << 13u); }
-  if (magnitude < 0x400u) { bits = bitcast<u32>(f32(magnitude) * 5.9604644775390625e-8); }
-  return bitcast<f32>(sign | bits);
-}`),
-  f16_bits: fn(`fn f16_bits(a: f32) -> u32 {
-  let bits = bitcast<u32>(a);
-  let sign = (bits >> 16u) & 0x8000u;
-  let magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) { return sign | 0x7e00u; }
-  if (magnitude >= 0x47800000u) { return sign | 0x7c00u; }
-  if (magnitude < 0x33000000u) { return sign; }
-  if (magnitude < 0x38800000u) {
-    let shift = 126u - (magnitude >> 23u);
-    let m = (magnitude & 0x7fffffu) | 0x800000u;
-    let half = 1u << (shift - 1u);
-    let q = m >> shift;
-    let rest = m & ((1u << shift) - 1u);
-    return sign | (q + select(0u, 1u, (rest > half) | ((rest == half) & ((q & 1u) != 0u))));
-  }
-  let q = (magnitude - 0x38000000u) >> 13u;
-  let rest = magnitude & 0x1fffu;
-  return sign | (q + select(0u, 1u, (rest > 0x1000u) | ((rest == 0x1000u) & ((q & 1u) != 0u))));
-}`),
+  ...arithmeticHalves,
   bf16_rounded:
     fn(`// The upper half is a to the nearest, ties to even: half a unit of it is added, less the last bit of f32 unless it is odd.
 fn bf16_rounded(a: f32) -> u32 {
@@ -195,9 +170,6 @@ fn bf16_rounded(a: f32) -> u32 {
     ['f16_bits', 'f32_isnan'],
   ),
   bf16_bits_exact: fn('fn bf16_bits_exact(a: f32) -> u32 {\n  return bitcast<u32>(a) >> 16u;\n}'),
-  f16_pair: fn('fn f16_pair(low: f32, high: f32) -> u32 {\n  return f16_bits(low) | (f16_bits(high) << 16u);\n}', [
-    'f16_bits',
-  ]),
   bf16_pair: fn(
     `fn bf16_pair(low: f32, high: f32) -> u32 {
   return (bf16_rounded(low) >> 16u) | (bf16_rounded(high) & 0xffff0000u);
@@ -218,7 +190,6 @@ fn bf16_coarse(a: f32) -> u32 {
   high_halves: fn(`fn high_halves(low: f32, high: f32) -> u32 {
   return (bitcast<u32>(low) >> 16u) | (bitcast<u32>(high) & 0xffff0000u);
 }`),
-  round_f16: fn('fn round_f16(a: f32) -> f32 {\n  return f16_value(f16_bits(a));\n}', ['f16_bits', 'f16_value']),
   round_bf16: fn('fn round_bf16(a: f32) -> f32 {\n  return bitcast<f32>(bf16_rounded(a) & 0xffff0000u);\n}', [
     'bf16_rounded',
   ]),

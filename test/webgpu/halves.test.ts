@@ -1,0 +1,86 @@
+/** f16 by WGSL's built-in functions, which this software adapter has right of finite numbers alone; and the question whether a device has. */
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { createCompiledDevice } from '../../src/api/device/compiled.ts'
+import type { Device } from '../../src/api/device/device.ts'
+import { WebgpuBackend, webgpuCapabilities } from '../../src/backends/webgpu/backend.ts'
+import { WebgpuDevice } from '../../src/backends/webgpu/device.ts'
+import { convertsHalves } from '../../src/backends/webgpu/halves.ts'
+import { type DeviceLimits, limitNames, openAdapter, openGpu } from '../../src/backends/webgpu/host.ts'
+import * as s from '../../src/index.ts'
+import { openSoftware } from './software.ts'
+
+let missing: string | undefined
+let gpu: GPUDevice
+let builtIn: Device
+beforeAll(async () => {
+  const opened = await openSoftware()
+  if (typeof opened === 'string') {
+    missing = opened
+    return
+  }
+  gpu = await (await openAdapter(await openGpu())).requestDevice()
+  const limits = Object.fromEntries(limitNames.map((l) => [l, gpu.limits[l]])) as DeviceLimits
+  const backend = new WebgpuBackend(
+    new WebgpuDevice(gpu, limits, { laneBits: 0, hasHalfConversions: true }, undefined),
+    'built-in halves',
+  )
+  builtIn = createCompiledDevice('webgpu', backend, backend.machine, webgpuCapabilities)
+})
+beforeEach(({ skip }) => skip(missing !== undefined, missing))
+afterAll(() => s.setDevice('reference'))
+
+test('SwiftShader makes NaN of infinity, so its functions are not used', async () => {
+  expect(await convertsHalves(gpu)).toBe(false)
+})
+
+/** Every half that is a number, by its bits. */
+const finite = Array.from({ length: 65536 }, (_, i) => i).filter((i) => (i & 0x7c00) !== 0x7c00)
+const valueOf = (h: number): number => {
+  const [sign, exponent, m] = [h & 0x8000 ? -1 : 1, (h >> 10) & 31, h & 0x3ff]
+  return sign * (exponent === 0 ? m * 2 ** -24 : (1024 + m) * 2 ** (exponent - 25))
+}
+
+test('all finite halves to f32 and back', async () => {
+  s.setDevice(builtIn)
+  const values = finite.map(valueOf)
+  const x = s.tensor(values, { dtype: 'f16' })
+  const y = await s
+    .jit((a: s.Tensor) => a.astype('f32').mul(1))(x)
+    .data()
+  expect(Array.from(y, Number)).toEqual(values.map((v) => (v === 0 ? v * 1 : v)))
+  const back = await s
+    .jit((a: s.Tensor) => a.astype('f32').neg().astype('f16').neg())(x)
+    .data()
+  expect(Array.from(back, Number)).toEqual(values)
+})
+
+test.each([
+  [37, 61],
+  [64, 96],
+  [5, 1031],
+])('programs of %i by %i halves are as in float64', async (rows, columns) => {
+  const data = Array.from({ length: rows * columns }, (_, i) => Math.sin(1.7 * i) * 2)
+  const program = (x: s.Tensor, w: s.Tensor) => [
+    x.softmax(-1),
+    x.mul(w).add(0.25).astype('f32').sum([0]),
+    s.nn.gelu(x).mul(w),
+    x.transpose().astype('f32').sub(0.1).astype('f16'),
+  ]
+  const run = async (device: Device | 'reference'): Promise<number[][]> => {
+    s.setDevice(device)
+    const x = s.tensor(data, { dtype: 'f16', shape: [rows, columns] })
+    const w = s.tensor(data.slice(0, columns), { dtype: 'f16' })
+    return Promise.all(
+      s
+        .jit(program)(x, w)
+        .map(async (t) => Array.from(await t.data(), Number)),
+    )
+  }
+  const [want, got] = [await run('reference'), await run(builtIn)]
+  want.forEach((y, k) => {
+    const size = Math.max(...y.map(Math.abs))
+    y.forEach((v, i) => {
+      expect(Math.abs((got[k]?.[i] ?? Number.NaN) - v), `result ${k}[${i}]`).toBeLessThanOrEqual(2 ** -9 * size)
+    })
+  })
+})
