@@ -56,6 +56,8 @@ export interface SimtMachine {
   readonly hasMatrixUnit: boolean
   /** The same by four warps, from shared memory (wgmma). */
   readonly hasWarpGroupProducts: boolean
+  /** Products of halves by the lanes of a subgroup together, 16 x 16 x 16, with sums in f32; who has which element is not known. */
+  readonly hasSubgroupMatrices: boolean
   /** Share of the shared memory that tiles of products read in vectors of four may take; 0: there are none. */
   readonly vectorTileShare: number
   /** Bytes that tiles of a chain of such products may take whole; indices of the depth that they are filled by where they would take more. */
@@ -113,6 +115,7 @@ export const cudaSimt: SimtMachine = {
   elementValues: 16,
   hasMatrixUnit: true,
   hasWarpGroupProducts: true,
+  hasSubgroupMatrices: false,
   vectorTileShare: 0,
   vectorTiles: { whole: 224 * 1024, slice: 8 },
   leastProduct: 2 ** 22,
@@ -136,11 +139,15 @@ export const webgpuSimt: SimtMachine = webgpuSimtWith({
   maxSharedBytes: 16384,
   laneBits: 0,
   hasHalfConversions: false,
+  hasSubgroupMatrices: false,
 })
 
 /** A GPU through WebGPU, by its limits (threads and shared bytes of a workgroup, log2 of its subgroups' size) and what it was found to do. */
 export function webgpuSimtWith(
-  limits: Pick<SimtMachine, 'maxThreads' | 'maxSharedBytes' | 'laneBits' | 'hasHalfConversions'>,
+  limits: Pick<
+    SimtMachine,
+    'maxThreads' | 'maxSharedBytes' | 'laneBits' | 'hasHalfConversions' | 'hasSubgroupMatrices'
+  >,
 ): SimtMachine {
   return {
     language: 'wgsl',

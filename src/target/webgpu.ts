@@ -18,6 +18,8 @@ export interface WebgpuLimits {
   readonly laneBits: number
   /** Built-in functions convert between f16 and f32 as IEEE 754 says. */
   readonly hasHalfConversions: boolean
+  /** Subgroups multiply matrices of 16 x 16 halves with sums in f32. */
+  readonly hasSubgroupMatrices: boolean
 }
 
 /** What bindings and buffers of a discrete GPU have at most, where nothing else is known. */
@@ -33,12 +35,13 @@ export const webgpuDefaults: WebgpuLimits = {
   arenaBytes: largestBinding,
   laneBits: 0,
   hasHalfConversions: false,
+  hasSubgroupMatrices: false,
 }
 
 /** A discrete GPU through WebGPU, by the limits of its device (`webgpuDefaults` unless given). */
 export function webgpuTarget(given: Partial<WebgpuLimits> = {}): SimtTarget {
   const limits = { ...webgpuDefaults, ...given }
-  const { storageBuffers, threads, sharedBytes, laneBits, hasHalfConversions } = limits
+  const { storageBuffers, threads, sharedBytes, laneBits, hasHalfConversions, hasSubgroupMatrices } = limits
   // As many words as the threads of a workgroup hold in 32 registers each.
   const rowBytes = 128 * threads
   return {
@@ -47,6 +50,7 @@ export function webgpuTarget(given: Partial<WebgpuLimits> = {}): SimtTarget {
     overlap: 1,
     matrixRate: 4e13,
     plainMatrixRate: 4e13,
+    ...(hasSubgroupMatrices ? { halfMatrixRate: 1.5e14 } : {}),
     precision: 'ieee',
     prices: gpuPrices,
     launch: 5e-6,
@@ -68,7 +72,15 @@ export function webgpuTarget(given: Partial<WebgpuLimits> = {}): SimtTarget {
     // Mostly from the second-level cache.
     rereadShare: 0.4,
     // Both tiles of a step take half of the shared memory at most.
-    dotBlock: { m: 128, n: 128, k: sharedBytes >= 32768 ? 16 : 8, fewColumns: 64, quantum: 32, stepSeconds: 0.5e-6 },
+    dotBlock: {
+      m: 128,
+      n: 128,
+      k: sharedBytes >= 32768 ? 16 : 8,
+      ...(hasSubgroupMatrices && sharedBytes >= 49152 ? { depthOfHalves: 32 } : {}),
+      fewColumns: 64,
+      quantum: 32,
+      stepSeconds: 0.5e-6,
+    },
     vectorChains: {
       blocks: [
         // Measured at widths of 64 and 128. Of 64 by 64 a thread would hold twice the results: as quick at 64, slower at 128.
@@ -100,6 +112,12 @@ export function webgpuTarget(given: Partial<WebgpuLimits> = {}): SimtTarget {
     columnBlock: 64,
     // Few programs that wait for a cache leave most of its bandwidth.
     partialColumns: 16,
-    simt: webgpuSimtWith({ maxThreads: threads, maxSharedBytes: sharedBytes, laneBits, hasHalfConversions }),
+    simt: webgpuSimtWith({
+      maxThreads: threads,
+      maxSharedBytes: sharedBytes,
+      laneBits,
+      hasHalfConversions,
+      hasSubgroupMatrices,
+    }),
   }
 }

@@ -21,7 +21,7 @@ beforeAll(async () => {
   gpu = await (await openAdapter(await openGpu())).requestDevice()
   const limits = Object.fromEntries(limitNames.map((l) => [l, gpu.limits[l]])) as DeviceLimits
   const backend = new WebgpuBackend(
-    new WebgpuDevice(gpu, limits, { laneBits: 0, hasHalfConversions: true }, undefined),
+    new WebgpuDevice(gpu, limits, { laneBits: 0, hasHalfConversions: true, hasSubgroupMatrices: false }, undefined),
     'built-in halves',
   )
   builtIn = createCompiledDevice('webgpu', backend, backend.machine, webgpuCapabilities)
@@ -35,14 +35,14 @@ test('SwiftShader makes NaN of infinity, so its functions are not used', async (
 
 /** Every half that is a number, by its bits. */
 const finite = Array.from({ length: 65536 }, (_, i) => i).filter((i) => (i & 0x7c00) !== 0x7c00)
-const valueOf = (h: number): number => {
+const halfValue = (h: number): number => {
   const [sign, exponent, m] = [h & 0x8000 ? -1 : 1, (h >> 10) & 31, h & 0x3ff]
   return sign * (exponent === 0 ? m * 2 ** -24 : (1024 + m) * 2 ** (exponent - 25))
 }
 
 test('all finite halves to f32 and back', async () => {
   s.setDevice(builtIn)
-  const values = finite.map(valueOf)
+  const values = finite.map(halfValue)
   const x = s.tensor(values, { dtype: 'f16' })
   const y = await s
     .jit((a: s.Tensor) => a.astype('f32').mul(1))(x)

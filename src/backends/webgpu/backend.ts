@@ -28,8 +28,10 @@ export interface WebgpuOptions {
 /** Opens a device with all its adapter offers. Throws E_DEVICE naming what is missing. */
 export async function createWebgpuBackend(options: WebgpuOptions = {}): Promise<WebgpuBackend> {
   const adapter = await openAdapter(await openGpu(options.dawn), options.powerPreference)
-  const features = (['subgroups', 'timestamp-query'] as const).filter((f) => adapter.features.has(f))
   const { subgroupMinSize: least = 0, subgroupMaxSize: most = 0 } = adapter.info
+  const hasSubgroupMatrices = multipliesHalves(adapter)
+  const wanted = ['subgroups', 'timestamp-query', ...(hasSubgroupMatrices ? matrixFeatures : [])]
+  const features = wanted.filter((f) => adapter.features.has(f)) as GPUFeatureName[]
   const device = await adapter.requestDevice({
     requiredFeatures: features,
     requiredLimits:
@@ -40,8 +42,30 @@ export async function createWebgpuBackend(options: WebgpuOptions = {}): Promise<
   const name = description !== '' ? description : [vendor, architecture].filter((x) => x !== '').join(' ')
   const tighter = typeof options.limits === 'object' ? options.limits : {}
   const limits = { ...limitsOf(device), ...tighter }
-  const found = { laneBits, hasHalfConversions: await convertsHalves(device) }
+  const found = { laneBits, hasHalfConversions: await convertsHalves(device), hasSubgroupMatrices }
   return new WebgpuBackend(new WebgpuDevice(device, limits, found, options.memoryLimit), name)
+}
+
+/** Features by which subgroups multiply matrices: browsers and Dawn offer the second behind a flag. */
+const matrixFeatures: readonly string[] = ['shader-f16', 'chromium-experimental-subgroup-matrix']
+
+/** A matrix product of subgroups, as adapters tell it. */
+interface MatrixConfiguration {
+  readonly componentType: string
+  readonly resultComponentType: string
+  readonly M: number
+  readonly N: number
+  readonly K: number
+}
+
+/** Whether subgroups of 32 multiply 16 x 16 x 16 halves with sums in f32. */
+function multipliesHalves({ features, info }: GPUAdapter): boolean {
+  const known = info as GPUAdapterInfo & { readonly subgroupMatrixConfigs?: Iterable<MatrixConfiguration> }
+  if (!matrixFeatures.every((f) => features.has(f))) return false
+  if (info.subgroupMinSize !== 32 || info.subgroupMaxSize !== 32 || !features.has('subgroups')) return false
+  return [...(known.subgroupMatrixConfigs ?? [])].some(
+    (c) => c.componentType === 'f16' && c.resultComponentType === 'f32' && [c.M, c.N, c.K].every((size) => size === 16),
+  )
 }
 
 function limitsOf({ limits }: GPUDevice): DeviceLimits {
@@ -69,6 +93,7 @@ export class WebgpuBackend implements Backend {
       device.machine.simt.laneBits > 0
         ? `subgroups of ${2 ** device.machine.simt.laneBits}`
         : 'no subgroups of fixed size',
+      ...(device.machine.simt.hasSubgroupMatrices ? ['matrix products of f16, 16 x 16 x 16'] : []),
     ].join(', ')
   }
 

@@ -10,10 +10,10 @@ import { BufferPool } from './memory.ts'
 import { Recorder } from './recorder.ts'
 
 /** What a device was found to have and to do. */
-export type DeviceFeatures = Pick<WebgpuLimits, 'laneBits' | 'hasHalfConversions'>
+export type DeviceFeatures = Pick<WebgpuLimits, 'laneBits' | 'hasHalfConversions' | 'hasSubgroupMatrices'>
 
 /** What plans and kernels respect of a device's limits. */
-const planningLimits = (limits: DeviceLimits, { laneBits, hasHalfConversions }: DeviceFeatures): WebgpuLimits => ({
+const planningLimits = (limits: DeviceLimits, found: DeviceFeatures): WebgpuLimits => ({
   storageBuffers: limits.maxStorageBuffersPerShaderStage,
   alignment: Math.max(64, limits.minStorageBufferOffsetAlignment),
   threads: floorPowerOfTwo(
@@ -22,8 +22,7 @@ const planningLimits = (limits: DeviceLimits, { laneBits, hasHalfConversions }: 
   sharedBytes: limits.maxComputeWorkgroupStorageSize,
   valueBytes: Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize),
   arenaBytes: limits.maxBufferSize,
-  laneBits,
-  hasHalfConversions,
+  ...found,
 })
 
 export class WebgpuDevice {

@@ -4,6 +4,7 @@ import type { KernelParam, LetStmt, NumericsMode, ValueId } from '../../kernel/i
 import type { LoadPlan } from '../../schedule/simt/access/loadPlan.ts'
 import type { Layout } from '../../schedule/simt/layout/layout.ts'
 import type { NextProgram } from '../../schedule/simt/layout/nextProgram.ts'
+import type { SubgroupMatrices } from '../../schedule/simt/part/subgroupMatrices.ts'
 import type { SimtMachine } from '../../target/simt.ts'
 import { type Block, type Ex, type SharedArray, type Type, v } from './ir/ir.ts'
 import type { Registers } from './ir/registers.ts'
@@ -56,6 +57,12 @@ export interface WordsAhead extends LoadPlan {
   readonly registers: Registers
 }
 
+/** Matrices of a product's results, by the rows and columns of them that a subgroup has, and the subgroup that a thread is in. */
+export interface ResultMatrices extends SubgroupMatrices {
+  readonly names: readonly (readonly string[])[]
+  readonly warp: Ex
+}
+
 /** Names and shared memory of one kernel. */
 export class Unit {
   readonly dialect: Dialect
@@ -77,6 +84,8 @@ export class Unit {
   next: NextProgram | undefined
   /** Code that goes between the start of a product and the wait for it, by the product. */
   readonly meanwhile = new Map<ValueId, Block>()
+  /** Matrices that stand for the results of products while their loop goes on, by product. */
+  readonly matrices = new Map<ValueId, ResultMatrices>()
   /** How products in the background are waited for: what stands behind the wait, by product. */
   readonly background = new Map<ValueId, Block>()
   /** What threads do halfway through an iteration of the loop that meets there; a kernel has one. */

@@ -124,8 +124,10 @@ export function matrixBlocks(
     true,
   )
   // A step of matrix units' 16-bit operands; of wider ones as many bytes.
-  const wider =
-    target.dotBlock.grains === undefined ? 1 : dtypeBytes(body.lets.find((l) => l.id === a)?.dtype ?? 'f32') / 2
-  const depth = blocksOf(matrix.k, Math.ceil((deep?.depth ?? target.dotBlock.k) / Math.max(1, wider)), 8, false)
+  const dtype = body.lets.find((l) => l.id === a)?.dtype ?? 'f32'
+  const wider = target.dotBlock.grains === undefined ? 1 : dtypeBytes(dtype) / 2
+  const { k, depthOfHalves = k } = target.dotBlock
+  const step = deep?.depth ?? (onUnit && dtype === 'f16' ? depthOfHalves : k)
+  const depth = blocksOf(matrix.k, Math.ceil(step / Math.max(1, wider)), 8, false)
   return { m, n, rows, columns, depth, isDeep: deep !== undefined }
 }

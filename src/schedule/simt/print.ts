@@ -1,4 +1,5 @@
 /** Schedules of threads as text: who runs a program, how its axes are spread, what happens in which order. */
+import { matricesOf } from './access/tiles.ts'
 import type { AxisLayout } from './layout/layout.ts'
 import type { Part } from './part/part.ts'
 import { printSequence } from './sequence/printSequence.ts'
@@ -47,10 +48,14 @@ function printPart(part: Part, s: PartSchedule): string[] {
         ? `  product %${p.dot} of ${p.dtype} on matrix units: ${p.rowSize} x ${p.columnSize} x ${p.depthSize} by warps`
         : `  product %${p.dot} of ${p.dtype} on matrix units: ${p.rowSize} x ${p.columnSize} x ${p.depthSize} by ${times(p.groups.count, 'group')} of four warps, ${p.groups.pieces} x 64 rows each`,
     )
-  for (const v of part.vectorProducts.values())
+  for (const v of part.vectorProducts.values()) {
+    const m = v.onMatrices ? matricesOf(v, part, s.layout) : undefined
     out.push(
-      `  product %${v.dot} in vectors of four along ${v.a.vector} and ${v.b.vector}, ${v.unroll} indices of the depth in place`,
+      m === undefined
+        ? `  product %${v.dot} in vectors of four along ${v.a.vector} and ${v.b.vector}, ${v.unroll} indices of the depth in place`
+        : `  product %${v.dot} on matrices of subgroups: ${m.rows} x ${m.columns} x ${m.depth} by ${m.down} x ${m.across} subgroups`,
     )
+  }
   if (s.next !== undefined)
     out.push(`  asks for the row of the program that comes ${s.next.distance} indices of ${s.next.axis} later`)
   return out

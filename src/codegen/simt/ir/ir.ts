@@ -138,6 +138,7 @@ export type S =
   /** Aligned write of words into a shared array of half-precision elements (`index` counts elements). */
   | { readonly k: 'fill'; readonly array: string; readonly index: Ex; readonly words: readonly Ex[] }
   | { readonly k: 'vector'; readonly of: VectorOp }
+  | { readonly k: 'matrix'; readonly of: MatrixOp }
 
 /** Values that code folds into one place by max or min. */
 export interface ExtremeFold {
@@ -165,12 +166,38 @@ export type VectorOp =
   /** Adds the product of a number and a vector. */
   | { readonly op: 'multiplyAdd'; readonly to: string; readonly a: Ex; readonly b: string }
 
+/** Operations of a subgroup on matrices of 16 x 16: halves of two tiles in shared memory, and running sums in f32. Places count elements. */
+export type MatrixOp =
+  | { readonly op: 'zeros'; readonly name: string }
+  /** An immutable operand; `byRows`: a row of the tile is a row of the matrix, else a column. */
+  | {
+      readonly op: 'load'
+      readonly name: string
+      readonly side: 'left' | 'right'
+      readonly byRows: boolean
+      readonly array: SharedArray
+      readonly at: Ex
+      readonly pitch: number
+    }
+  /** Adds the product of two. */
+  | { readonly op: 'multiplyAdd'; readonly to: string; readonly a: string; readonly b: string }
+  /** Rows of sums into an array of f32. */
+  | {
+      readonly op: 'store'
+      readonly name: string
+      readonly array: SharedArray
+      readonly at: Ex
+      readonly pitch: number
+    }
+  /** One thread writes one half. */
+  | { readonly op: 'put'; readonly array: SharedArray; readonly at: Ex; readonly value: Ex }
+
 /** An array in shared memory. */
 export interface SharedArray {
   readonly name: string
   readonly type: Type
   readonly length: number
-  /** Elements of 16 bits, which only tensor cores read. */
+  /** Elements of 16 bits, which only matrix units read. */
   readonly half?: boolean
   /** Elements of a row, where the array is rows of vectors of four. */
   readonly pitch?: number

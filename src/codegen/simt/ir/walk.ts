@@ -1,6 +1,18 @@
 /** Walks over thread-level code: what expressions and statements hold, and copies of them with variables replaced. */
 import { invariant } from '../../../diagnostics/errors.ts'
-import { bin, bitcast, cast, constantOf, type Ex, neg, not, type S, select, type VectorOp } from './ir.ts'
+import {
+  bin,
+  bitcast,
+  cast,
+  constantOf,
+  type Ex,
+  type MatrixOp,
+  neg,
+  not,
+  type S,
+  select,
+  type VectorOp,
+} from './ir.ts'
 
 /** Rebuilds an expression, folding again, with variables replaced. */
 export function substituteVars(e: Ex, map: ReadonlyMap<string, Ex>): Ex {
@@ -152,6 +164,8 @@ export function expressionsIn(s: S): readonly Ex[] {
       return [s.to, ...s.of.flatMap((x) => [x.taken, x.value])]
     case 'vector':
       return operandsOfVector(s.of)
+    case 'matrix':
+      return operandsOfMatrix(s.of)
     default:
       return []
   }
@@ -196,6 +210,8 @@ export function mapExpressions(s: S, go: (e: Ex) => Ex): S {
       return { ...s, to: go(s.to), of: s.of.map((x) => ({ taken: go(x.taken), value: go(x.value) })) }
     case 'vector':
       return { ...s, of: mapVector(s.of, go) }
+    case 'matrix':
+      return { ...s, of: mapMatrix(s.of, go) }
     default:
       return s
   }
@@ -234,6 +250,16 @@ function operandsOfVector(o: VectorOp): readonly Ex[] {
     case 'multiplyAdd':
       return [o.a]
   }
+}
+
+function operandsOfMatrix(o: MatrixOp): readonly Ex[] {
+  if (o.op === 'put') return [o.at, o.value]
+  return o.op === 'load' || o.op === 'store' ? [o.at] : []
+}
+
+function mapMatrix(o: MatrixOp, go: (e: Ex) => Ex): MatrixOp {
+  if (o.op === 'put') return { ...o, at: go(o.at), value: go(o.value) }
+  return o.op === 'load' || o.op === 'store' ? { ...o, at: go(o.at) } : o
 }
 
 /** The operation with other operands. */

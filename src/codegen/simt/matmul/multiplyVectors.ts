@@ -1,7 +1,7 @@
 /** The code of matrix products on vectors of four (vectorProduct.ts has the layout): their tiles, filling them, multiplying them. */
 import { invariant } from '../../../diagnostics/errors.ts'
 import type { ValueId } from '../../../kernel/ir.ts'
-import { spanOf, threadsOf } from '../../../schedule/simt/layout/layout.ts'
+import { threadsOf } from '../../../schedule/simt/layout/layout.ts'
 import {
   lanes as four,
   operandOf,
@@ -9,7 +9,6 @@ import {
   type VectorOperand,
   type VectorProduct,
 } from '../../../schedule/simt/part/vectorProduct.ts'
-import { rowMajorStrides } from '../../../types/shape.ts'
 import { add, and, type Block, bin, type Ex, int, lit, mul, select, uint, v, when } from '../ir/ir.ts'
 import { type Lanes, registerAt, registerIndex, withLane } from '../ir/registers.ts'
 import { Point } from '../nest/point.ts'
@@ -17,6 +16,7 @@ import { digitOf, inside, placeIn, type Scope, type SharedTile, withinTile } fro
 import type { SlicedTiles } from '../nest/slices.ts'
 import type { Accumulator } from '../reduce/open.ts'
 import { castEx } from '../scalar/arith.ts'
+import { type Vectors, vectorsOf } from './operandVectors.ts'
 
 /** The index of an axis at a point, counted from the program's first, or from that of its chunk. */
 function placeAlong(scope: Scope, axis: string, lanes: Lanes, inChunk: boolean): Ex {
@@ -62,7 +62,14 @@ export function fillVectors(
   const turned = (at: Ex): Ex => turnedBy(turn === undefined ? undefined : mul(turn, int(four)), at)
   const body: Block = []
   const n = axis === undefined ? 1 : scope.layout.axis(axis).vec
-  for (let i = 0; i < n; i += four) {
+  const each = product.onMatrices ? n : 0
+  for (let i = 0; i < each; i++) {
+    const [k, x] = [place(to.axes.slice(0, rows), 0, i), place(to.axes.slice(rows), rows, i)]
+    const [line, along] = to.depthLast ? [x, k] : [k, x]
+    const at = add(mul(line, int(to.array.pitch ?? 1)), along)
+    body.push({ k: 'matrix', of: { op: 'put', array: to.array, at, value: value(i) } })
+  }
+  for (let i = each; i < n; i += four) {
     const start = turned(place(to.axes.slice(rows), rows, i))
     if (n === 1) body.push({ k: 'vector', of: { op: 'put', array: to.array, row, at: start, value: value(0) } })
     else {
@@ -73,32 +80,6 @@ export function fillVectors(
   const across = to.axes.filter((a) => a !== sliced)
   const cond = and(scope.owner(to.axes), ...across.map((a) => withinTile(scope, a, at(0))))
   out.push(...when(cond, body))
-}
-
-/** A thread's vectors of an operand's tile: the registers each stands for, and its place in a row. */
-interface Vectors {
-  readonly repeats: readonly Lanes[]
-  readonly at: (i: number) => Ex
-}
-
-function vectorsOf(scope: Scope, o: VectorOperand, out: Block): Vectors {
-  const { layout, unit } = scope
-  const strides = rowMajorStrides(o.own.map((x) => spanOf(layout.axis(x))))
-  let repeats: Lanes[] = [new Map()]
-  let offsets = [0]
-  let base: Ex = int(0)
-  o.own.forEach((x, i) => {
-    const { bits, reps, vec } = layout.axis(x)
-    const stride = ((strides[i] ?? 1) * vec) / four
-    base = add(base, mul(digitOf(bits), int(stride)))
-    repeats = repeats.flatMap((m) =>
-      Array.from({ length: reps }, (_, rep): Lanes => new Map([...m, [x, { rep: int(rep), lane: int(0) }]])),
-    )
-    offsets = offsets.flatMap((n) => Array.from({ length: reps }, (_, rep) => n + rep * 2 ** bits.length * stride))
-  })
-  const name = unit.name(`${o.vector}_at`)
-  out.push({ k: 'let', name, value: base })
-  return { repeats, at: (i) => add(v('i32', name), int(offsets[i] ?? 0)) }
 }
 
 const turnedBy = (turn: Ex | undefined, at: Ex): Ex => (turn === undefined ? at : bin('^', at, turn))

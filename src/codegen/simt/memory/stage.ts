@@ -39,7 +39,15 @@ export function openTile(unit: Unit, tile: TilePlan, copies = 1): SharedTile {
     ...(form.kind === 'vectors' ? { pitch: form.pitch } : {}),
   })
   const swizzle = form.kind === 'halves' ? form.swizzle : undefined
-  return { kind: 'shared', array, axes, strides, ...(swizzle === undefined ? {} : { swizzle }) }
+  const depthLast = form.kind === 'vectors' && form.depthLast === true
+  return {
+    kind: 'shared',
+    array,
+    axes,
+    strides,
+    ...(swizzle === undefined ? {} : { swizzle }),
+    ...(depthLast ? { depthLast } : {}),
+  }
 }
 
 /** Writes one point of a tile. */

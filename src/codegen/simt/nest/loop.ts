@@ -22,6 +22,7 @@ import {
   v,
 } from '../ir/ir.ts'
 import { declare, forRegisters, type Registers, registerAt, registerIndex } from '../ir/registers.ts'
+import { closeMatrices, openMatrices } from '../matmul/multiplyMatrices.ts'
 import { makeAhead, startAhead } from '../memory/earlyLoads.ts'
 import { arriveHalfway, awaitHalfway } from '../memory/halfway.ts'
 import { openPipeline } from '../memory/prefetch.ts'
@@ -66,7 +67,12 @@ export function emitLoop(scope: Scope, work: LoopWork, emit: EmitSequence, out: 
   const from = bound(s.from, lit(type, 0), `${s.axis}_from`)
   const to = bound(s.to, extent, `${s.axis}_to`)
   const carried = new Map<Carry, Registers>()
-  for (const c of s.carries) {
+  for (const c of work.onMatrices) {
+    const product = part.vectorProducts.get(c.next)
+    if (product !== undefined) unit.matrices.set(c.next, openMatrices(scope, product, out))
+  }
+  const inRegisters = s.carries.filter((c) => !work.onMatrices.includes(c))
+  for (const c of inRegisters) {
     const axes = part.axesOf(c.param)
     const r: Registers = { name: unit.name(`carry_${c.param}`), type: regType(c.dtype), length: scope.registers(axes) }
     declare(r, out)
@@ -98,7 +104,7 @@ export function emitLoop(scope: Scope, work: LoopWork, emit: EmitSequence, out: 
     unit.wordsAhead = new Map()
   }
   unit.aheads.clear()
-  passOn(inner, s.carries, carried, body)
+  passOn(inner, inRegisters, carried, body)
   folds.close(body)
   if (isSingle) out.push(...body)
   else out.push(forLoop(type, { name: counter, from, to, step: s.block, body }))
@@ -106,6 +112,15 @@ export function emitLoop(scope: Scope, work: LoopWork, emit: EmitSequence, out: 
   for (const c of work.shares) {
     const r = carried.get(c)
     if (r !== undefined) addShares(scope, r, part.axesOf(c.param), out)
+  }
+  for (const c of work.onMatrices) {
+    const [product, matrices] = [part.vectorProducts.get(c.next), unit.matrices.get(c.next)]
+    if (product === undefined || matrices === undefined) continue
+    const axes = part.axesOf(c.param)
+    const r: Registers = { name: unit.name(`carry_${c.param}`), type: regType(c.dtype), length: scope.registers(axes) }
+    declare(r, out)
+    closeMatrices(scope, product, matrices, c, r, out)
+    carried.set(c, r)
   }
   for (const [c, r] of carried) scope.held.set(c.result, heldIn(scope, r, part.axesOf(c.param)))
 }

@@ -18,6 +18,7 @@ import type { Block, Ex } from '../ir/ir.ts'
 import type { Lanes, Registers } from '../ir/registers.ts'
 import { fillFragments, openFragments } from '../matmul/fragments.ts'
 import { awaitProduct, multiplyTiles } from '../matmul/multiply.ts'
+import { multiplyMatrices } from '../matmul/multiplyMatrices.ts'
 import { fillVectors, multiplyVectors } from '../matmul/multiplyVectors.ts'
 import { readAhead } from '../memory/earlyLoads.ts'
 import { storeExchanged } from '../memory/exchanged.ts'
@@ -106,9 +107,13 @@ function emitBlock(scope: Scope, work: BlockWork, out: Block): void {
     case 'matrixProduct':
       multiplyTiles(scope, scope.accumulator({ id: work.product.dot }), work.product, work.inBackground, out)
       break
-    case 'vectorProduct':
-      multiplyVectors(scope, scope.accumulator({ id: work.product.dot }), work.product, slicedTiles(scope, work), out)
+    case 'vectorProduct': {
+      const matrices = scope.unit.matrices.get(work.product.dot)
+      if (matrices !== undefined) multiplyMatrices(scope, work.product, matrices, out)
+      else
+        multiplyVectors(scope, scope.accumulator({ id: work.product.dot }), work.product, slicedTiles(scope, work), out)
       break
+    }
     case 'scan':
       lowerScan(scope, work.let, work.plan, out)
       break

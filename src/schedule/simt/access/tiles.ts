@@ -4,7 +4,9 @@ import type { LetStmt, ValueId } from '../../../kernel/ir.ts'
 import { rowMajorStrides } from '../../../types/shape.ts'
 import { type Layout, registersOf, spanOf } from '../layout/layout.ts'
 import { type PackedForm, readsOfForm } from '../part/packed.ts'
+import type { Part } from '../part/part.ts'
 import { type Product, swizzleOf } from '../part/product.ts'
+import { type SubgroupMatrices, subgroupMatrices, tilePitch, wholeMatrices } from '../part/subgroupMatrices.ts'
 import { lanes, type VectorOperand, type VectorProduct } from '../part/vectorProduct.ts'
 import { registerType } from '../storage/registerType.ts'
 import type { SharedArrayPlan } from '../storage/sharedMemory.ts'
@@ -19,8 +21,8 @@ export interface TilePlan {
   /** Elements, of one tile where a ring has several. */
   readonly length: number
   /**
-   * Elements of 16 bits for matrix units, in shared memory or as fragments in a thread's registers (`length` words of two); or f32 that are
-   * read in vectors of four along rows of `pitch` elements.
+   * Elements of 16 bits for matrix units, in shared memory or as fragments in a thread's registers (`length` words of two); or rows of `pitch`
+   * elements of f32 that are read in vectors of four, or of 16 bits that subgroups read as matrices.
    */
   readonly form:
     | { readonly kind: 'plain' }
@@ -32,7 +34,13 @@ export interface TilePlan {
         readonly swizzle: Swizzle | undefined
         readonly packed?: PackedForm
       }
-    | { readonly kind: 'vectors'; readonly product: VectorProduct; readonly pitch: number }
+    /** `depthLast`: rows go along the depth, not across it. */
+    | {
+        readonly kind: 'vectors'
+        readonly product: VectorProduct
+        readonly pitch: number
+        readonly depthLast?: true
+      }
 }
 
 /** Row-major, with room behind it for what registers beyond the range may ask for. */
@@ -108,6 +116,23 @@ export function vectorTile({ part, layout }: Place, l: LetStmt, product: VectorP
   }
 }
 
+/** A tile of halves that subgroups read as matrices: its rows go along the axis that its loads are contiguous along. */
+export function matrixTile(at: Place, l: LetStmt, stage: Layout, product: VectorProduct, o: VectorOperand): TilePlan {
+  const across = vectorTile(at, l, product, o)
+  const depth = wholeMatrices(product.depth.reduce((n, x) => n * at.part.axis(x).size, 1))
+  const span = wholeMatrices(o.own.reduce((n, x) => n * spanOf(at.layout.axis(x)), 1))
+  if (!product.depth.includes(contiguousAxis(stage) ?? ''))
+    return { ...across, length: depth * tilePitch(span), form: { kind: 'vectors', product, pitch: tilePitch(span) } }
+  const pitch = tilePitch(depth)
+  return { ...across, length: span * pitch, form: { kind: 'vectors', product, pitch, depthLast: true } }
+}
+
+/** The axis whose neighbours a thread has side by side, else the one whose neighbours neighbouring threads have. */
+function contiguousAxis({ axes }: Layout): string | undefined {
+  const all = [...axes.values()]
+  return (all.find((a) => a.vec > 1) ?? all.find((a) => a.bits.includes(0)))?.name
+}
+
 /** The values that the filling of a tile with a value reads. */
 export const filledFrom = ({ form }: TilePlan, of: ValueId): ValueId[] =>
   (form.kind === 'fragments' || form.kind === 'halves') && form.packed !== undefined ? readsOfForm(form.packed) : [of]
@@ -117,7 +142,9 @@ export function filledTogether({ axes, form }: TilePlan, layout: Layout): string
   const last = axes.at(-1)
   const vec = last === undefined ? 1 : (layout.find(last)?.vec ?? 1)
   if (form.kind === 'halves' || form.kind === 'fragments') return vec > 1 ? last : undefined
-  return form.kind === 'vectors' && vec % lanes === 0 ? last : undefined
+  if (form.kind !== 'vectors') return undefined
+  if (form.product.onMatrices) return [...layout.axes.values()].find((a) => a.vec > 1 && axes.includes(a.name))?.name
+  return vec % lanes === 0 ? last : undefined
 }
 
 /** The tile whose neighbours are computed two at a time, where a thread writes whole words of them and they have such a form. */
@@ -131,9 +158,17 @@ export function packedTile(tile: TilePlan, layout: Layout, form: PackedForm | un
 
 /** The shared array of a tile, or of so many in a ring. */
 export function tileArray({ let: l, length, form }: TilePlan, copies = 1): SharedArrayPlan {
-  if (form.kind === 'vectors') return { type: 'f32', length: length * copies }
+  if (form.kind === 'vectors')
+    return { type: 'f32', length: length * copies, ...(form.product.onMatrices ? { half: true } : {}) }
   invariant(form.kind !== 'fragments', 'fragments stand in registers')
   if (form.kind === 'plain') return { type: registerType(l.dtype), length: length * copies }
   const align = form.swizzle === undefined ? {} : { align: swizzleBytes }
   return { type: 'f32', length: length * copies, half: true, ...align }
+}
+
+/** How the subgroups of a layout's threads share a product's results. */
+export function matricesOf({ a, b, depth }: VectorProduct, part: Part, layout: Layout): SubgroupMatrices {
+  const span = (o: VectorOperand): number => o.own.reduce((n, x) => n * spanOf(layout.axis(x)), 1)
+  const indices = depth.reduce((n, x) => n * part.axis(x).size, 1)
+  return subgroupMatrices(span(a), span(b), indices, layout.threads)
 }

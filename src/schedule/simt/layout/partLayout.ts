@@ -106,8 +106,8 @@ const threadsToFilter = (part: Part, machine: SimtMachine): number | undefined =
 export function stageLayout(part: Part, l: LetStmt, machine: SimtMachine, threads: number): Layout {
   const { lets } = part.closureOf(l.op.kind === 'stage' ? [l.op.of] : [])
   const axes = part.spreadOnly(l.axes)
-  const own = part.vectorsOn(l.id)?.operand.vector
-  const asked = own === undefined ? {} : { first: own }
+  const vectors = part.vectorsOn(l.id)
+  const asked = vectors === undefined || vectors.product.onMatrices === true ? {} : { first: vectors.operand.vector }
   const product = part.productOn(l.id)
   const slices = part.slicesOf(l.id)
   if (slices !== undefined)

@@ -5,9 +5,10 @@
  */
 import { type LetStmt, operandsOf, type ValueId } from '../../../kernel/ir.ts'
 import type { SimtMachine } from '../../../target/simt.ts'
+import * as matrices from './subgroupMatrices.ts'
 
 /** What is asked of the part a product stands in. */
-export interface Surroundings {
+export interface Surroundings extends matrices.Surroundings {
   readonly lets: ReadonlyMap<ValueId, LetStmt>
   /** Stages that are filled under layouts of their own. */
   readonly ownStages: ReadonlySet<ValueId>
@@ -47,6 +48,8 @@ export interface VectorProduct {
   readonly slices?: Slices
   /** Indices of the depth whose code is repeated in place. */
   readonly unroll: number
+  /** Subgroups multiply tiles of halves together. */
+  readonly onMatrices?: true
 }
 
 /** Stages that a product fills itself, so many indices of its depth's only axis at a time. */
@@ -120,13 +123,26 @@ export function vectorProductOf(part: Surroundings, l: LetStmt, machine: SimtMac
   const nest = new Set([...l.axes, ...op.axes])
   const work = part.part.axes.reduce((n, x) => n * (nest.has(x.name) ? x.extent : 1), 1)
   if (work < machine.leastProduct) return undefined
+  if (matrices.takesMatrices(part, l, machine)) {
+    const threads = matrices.threadsFor(results, machine)
+    const fits = [threads, 256].every((n) => {
+      const layout = spread(part, a, b, n)
+      const span = (o: VectorOperand): number =>
+        o.own.reduce((all, x) => all * spanWith(part.axis(x).size, layout.get(x)), 1)
+      const tiles = matrices.subgroupMatrices(span(a), span(b), size(depth), n)
+      return matrices.sharedBytesOf(tiles) <= machine.maxSharedBytes
+    })
+    if (fits) return { dot: l.id, a, b, depth, threads, unroll: matrices.matrixSize, onMatrices: true }
+  }
   const each = work >= large ? mostResults : fewResults
   const share = (n: number): number => 2 ** Math.ceil(Math.log2(results / n))
   const threads = Math.min(machine.maxThreads, 256, Math.max(32, share(each), Math.min(128, share(fewResults))))
   // With however many threads: a union of kernels has those of the part that wants most.
   const span = (o: VectorOperand): number => o.own.reduce((n, x) => n * 2 ** Math.ceil(Math.log2(size([x]))), 1)
   if ((span(a) * span(b)) / threads > 2 * mostResults) return undefined
-  if (4 * size(depth) * (span(a) + span(b)) > machine.vectorTileShare * machine.maxSharedBytes) return undefined
+  // Steps that were to be for matrices are deeper.
+  const tiles = machine.hasSubgroupMatrices ? 1.5 * machine.vectorTileShare : machine.vectorTileShare
+  if (4 * size(depth) * (span(a) + span(b)) > tiles * machine.maxSharedBytes) return undefined
   const most = work >= large ? 16 : 4
   return { dot: l.id, a, b, depth, threads, unroll: unrollOf(size(depth), most) }
 }

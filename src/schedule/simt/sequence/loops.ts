@@ -4,8 +4,10 @@ import type { LetStmt, LoopStmt, ValueId } from '../../../kernel/ir.ts'
 import { allStmts } from '../../../kernel/walk.ts'
 import type { LoadPlan } from '../access/loadPlan.ts'
 import type { KnownRange, LoadedEarly, Place } from '../access/place.ts'
+import { matricesOf } from '../access/tiles.ts'
 import { carriedTotalsOf } from '../fold/carriedTotals.ts'
 import type { Part } from '../part/part.ts'
+import { resultCells } from '../part/subgroupMatrices.ts'
 import { tilesOf } from '../prefetch/copiedStages.ts'
 import { operandPrefetchOf } from '../prefetch/operandPrefetch.ts'
 import { prefetchOf } from '../prefetch/prefetch.ts'
@@ -33,6 +35,11 @@ export function planLoop(at: Place, loop: LoopStmt, before: readonly LetStmt[], 
   const shares = loop.carries.filter((c) => part.products.get(c.next)?.warpsOfDepth !== undefined)
   for (const c of shares)
     at.shared.slots(registerType(c.dtype), at.registers(part.axesOf(c.param)) * at.layout.threads, '_depth')
+  const onMatrices = loop.carries.filter((c) => part.vectorProducts.get(c.next)?.onMatrices === true)
+  for (const c of onMatrices) {
+    const product = part.vectorProducts.get(c.next)
+    if (product !== undefined) at.shared.slots('f32', resultCells(matricesOf(product, part, at.layout)), '_matrix')
+  }
   const now: KnownRange = isSingle ? range : { start: undefined, end: undefined }
   const ring: LoadedEarly | undefined =
     prefetch?.into === 'ring' ? { layout: at.layout, loads: prefetch.loads } : undefined
@@ -54,7 +61,7 @@ export function planLoop(at: Place, loop: LoopStmt, before: readonly LetStmt[], 
   const totals = isSingle ? [] : carriedTotalsOf(at, loop)
   const body = operands?.meetsHalfway === true ? withHalfway(part, planned) : planned
   for (const c of loop.carries) at.holds(c.result, 'registers')
-  return { kind: 'loop', loop, isSingle, isWhole, meets, operands, prefetch, totals, shares, body }
+  return { kind: 'loop', loop, isSingle, isWhole, meets, operands, prefetch, totals, onMatrices, shares, body }
 }
 
 /** A loop's body in which threads say that they are halfway: behind the end of the last product that is a tile of the chain. */

@@ -220,6 +220,7 @@ function printBlock(part: Part, layout: Layout, work: BlockWork): string[] {
     case 'matrixProduct':
       return [`multiply %${work.product.dot} on matrix units${work.inBackground ? ' in the background' : ''}`]
     case 'vectorProduct':
+      if (work.product.onMatrices) return [`multiply %${work.product.dot} by subgroups`]
       return [
         `multiply %${work.product.dot} in vectors${work.product.slices === undefined ? '' : `, in ${work.product.slices.count} slices of ${work.product.slices.size} of ${work.product.slices.axis}`}`,
         ...inside(work.fills.flatMap((f) => printBlock(part, layout, f))),

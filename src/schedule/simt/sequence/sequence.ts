@@ -135,6 +135,8 @@ export interface LoopWork {
   readonly prefetch: Prefetch | undefined
   /** Sums that it carries in more than one accumulator. */
   readonly totals: readonly CarriedTotals[]
+  /** Sums that stand in matrices of subgroups: they come to registers behind it. */
+  readonly onMatrices: readonly Carry[]
   /** Sums of which every warp carries its share of the depth: they are put together behind it, through shared memory. */
   readonly shares: readonly Carry[]
   readonly body: Sequence

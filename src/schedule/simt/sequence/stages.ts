@@ -5,6 +5,7 @@ import type { Place } from '../access/place.ts'
 import {
   filledFrom,
   fragmentTile,
+  matrixTile,
   packedTile,
   plainTile,
   productTile,
@@ -51,7 +52,9 @@ export function mainTile(at: Place, l: LetStmt): TilePlan {
 }
 
 function ownTile(at: Place, l: LetStmt, layout: StageWork['layout']): TilePlan {
-  if (at.part.vectorsOn(l.id) !== undefined) return mainTile(at, l)
+  const vectors = at.part.vectorsOn(l.id)
+  if (vectors?.product.onMatrices) return matrixTile(at, l, layout, vectors.product, vectors.operand)
+  if (vectors !== undefined) return mainTile(at, l)
   const product = at.part.productOn(l.id)
   return product === undefined ? plainTile(at, l) : productTile(at, l, layout, product)
 }

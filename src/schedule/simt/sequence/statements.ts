@@ -199,6 +199,16 @@ class ListPlan {
 
   private addFold(l: LetStmt): void {
     const { place, order } = this
+    const vectors = place.part.vectorProducts.get(l.id)
+    if (vectors?.onMatrices) {
+      // What it adds to stands in matrices until its loop ends.
+      order.block([vectors.a.stage, vectors.b.stage], [l.id], 2, () => ({
+        kind: 'vectorProduct',
+        product: vectors,
+        fills: [],
+      }))
+      return
+    }
     this.prepare.push({ kind: 'fold', plan: foldPlanOf(place, l) })
     const opened = order.token()
     const folded = order.token()
@@ -207,7 +217,6 @@ class ListPlan {
     const rank = place.setting.machine.unrollsInPlace ? 1 : 0.5
     order.block(from, [opened], rank, () => ({ kind: 'open', let: l }))
     const product = place.part.products.get(l.id)
-    const vectors = place.part.vectorProducts.get(l.id)
     if (product !== undefined && hasSplitTiles(product)) place.shared.share(splitTiles(product))
     const inBackground = product?.groups !== undefined && place.part.chain !== undefined && !place.setting.waits
     // Before the nests that can go on meanwhile.

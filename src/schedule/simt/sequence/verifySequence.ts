@@ -228,14 +228,15 @@ function verifyBlock(state: State, work: BlockWork): void {
       break
     }
     case 'vectorProduct': {
-      const { dot, a, b, slices } = work.product
+      const { dot, a, b, slices, onMatrices } = work.product
       const here = new Set(held)
       for (const fill of work.fills) {
         check(slices?.stages.has(fill.let.id) === true, `%${dot} fills %${fill.let.id}, which is no slice of its own`)
         verifyBlock({ ...state, held: here }, fill)
       }
       for (const { stage } of [a, b]) read(state, here, stage, `%${dot}`)
-      verifyMultiplied(state, dot)
+      if (onMatrices) held.add(dot)
+      else verifyMultiplied(state, dot)
       break
     }
     case 'scan':

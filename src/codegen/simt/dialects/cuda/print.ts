@@ -1,4 +1,5 @@
 /** CUDA C++: prints thread code for NVRTC or nvcc, without headers. */
+import { InternalError } from '../../../../diagnostics/errors.ts'
 import type { KernelParam } from '../../../../kernel/ir.ts'
 import { placeShared } from '../../../../schedule/simt/storage/sharedMemory.ts'
 import type { DType } from '../../../../types/dtype.ts'
@@ -274,6 +275,8 @@ class CudaPrinter extends Printer {
       case 'vector':
         this.vectorOp(s.of)
         break
+      case 'matrix':
+        throw new InternalError('matrices of subgroups are for WGSL')
       case 'uniform':
         this.line(`const ${types[s.value.type]} ${s.name} = ${this.ex(s.value)};`)
         break

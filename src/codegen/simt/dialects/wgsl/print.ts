@@ -8,7 +8,7 @@ import { bin, type Ex, type ExtremeFold, isWideType, type S } from '../../ir/ir.
 import { quotient } from '../../scalar/quotient.ts'
 import type { Dialect } from '../../unit.ts'
 import { isZero, WgslExpressions } from './expressions.ts'
-import { sharedType, vectorText } from './vectors.ts'
+import { matrixText, sharedType, vectorText } from './vectors.ts'
 
 export const wgslDialect: Dialect = {
   bytes: false,
@@ -25,6 +25,9 @@ export const wgslDialect: Dialect = {
 }
 
 class WgslPrinter extends WgslExpressions {
+  /** Whether what was printed multiplies matrices of subgroups. */
+  usesMatrices = false
+
   protected special(s: S): void {
     switch (s.k) {
       case 'let':
@@ -73,6 +76,10 @@ class WgslPrinter extends WgslExpressions {
             (e) => this.operand(e),
           ),
         )
+        break
+      case 'matrix':
+        this.usesMatrices = true
+        this.line(matrixText(s.of, (e) => this.ex(e)))
         break
       case 'uniform':
         this.line('if (tid == 0) {')
@@ -163,6 +170,13 @@ function inPairs(x: readonly string[], join: (a: string, b: string) => string): 
 const scalarWords = ({ scalars = [] }: Kernel, param: string): number =>
   Math.ceil(scalars.reduce((n, s) => (s.param === param ? Math.max(n, s.at + 1) : n), 1) / 4)
 
+/** Which subgroup a thread is in is a number of its own, which the analysis of uniformity does not follow. */
+const matrixDirectives: readonly string[] = [
+  'enable f16;',
+  'enable chromium_experimental_subgroup_matrix;',
+  'diagnostic(off, chromium.subgroup_matrix_uniformity);',
+]
+
 export function printWgsl(code: ThreadCode): string {
   const p = new WgslPrinter(code)
   const { kernel } = code
@@ -193,6 +207,7 @@ export function printWgsl(code: ThreadCode): string {
   const shared = code.shared.map((a) => `var<workgroup> ${a.name}: ${sharedType(p.type(a.type), a)};`)
   const head = [
     ...(p.usesSubgroups ? ['enable subgroups;', ''] : []),
+    ...(p.usesMatrices ? matrixDirectives : []),
     `// Kernel ${kernel.name}: ${code.programs} workgroups of ${code.threads} threads.`,
   ]
   return [...head, ...declarations, ...shared, '', ...p.libraryText().map((f) => `${f}\n`), p.text, ''].join('\n')
