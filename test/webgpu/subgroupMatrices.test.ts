@@ -49,6 +49,7 @@ fn multiply(a: array<f32, 256>, b: array<f32, 256>, sums: array<f32, 256>) -> ar
     .replace(/^(enable (f16|chromium_\w+)|diagnostic\(.*\));$/gm, '')
     .replace(/array<f16, (\d+)>/g, 'array<f32, $1>')
     .replace(/\bf16\(/g, 'f32(')
+    .replace(/bitcast<vec2<f16>>/g, 'unpack2x16float')
     .replace(/subgroup_matrix_result<f32, 16, 16>/g, 'array<f32, 256>')
     .replace(/subgroupMatrixLoad<subgroup_matrix_\w+<f16, 16, 16>, (\w+)>\(&(\w+), /g, 'load_$2_$1(')
     .replace(/subgroupMatrixStore<row_major>\(&(\w+), /g, 'store_$1(')

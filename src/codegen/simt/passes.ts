@@ -7,6 +7,7 @@ import { calledFunctions } from './passes/calledFunctions.ts'
 import { hoistCopyAddresses } from './passes/copyAddresses.ts'
 import { foldExtremes } from './passes/foldExtremes.ts'
 import { withoutIdleBarriers } from './passes/idleBarriers.ts'
+import { movedHalves } from './passes/movedHalves.ts'
 import { repeatLoops } from './passes/repeatLoops.ts'
 import { shareReciprocals } from './passes/shareReciprocals.ts'
 import type { Dialect } from './unit.ts'
@@ -50,6 +51,12 @@ export const passes: readonly Pass[] = [
     name: 'shareReciprocals',
     when: ({ kernel }, dialect) => dialect.sharesReciprocals && kernel.mode === 'fast',
     run: ({ body }) => ({ body: shareReciprocals(body) }),
+  },
+  {
+    // Halves that are copied into tiles of matrices are not converted.
+    name: 'movedHalves',
+    when: ({ machine }) => machine.hasSubgroupMatrices,
+    run: ({ body }) => ({ body: movedHalves(body) }),
   },
   {
     // Loops over registers are written out where compilers do not unroll them.

@@ -189,7 +189,7 @@ export type MatrixOp =
       readonly at: Ex
       readonly pitch: number
     }
-  /** One thread writes one half. */
+  /** One thread writes one half: a value of f32, or (u32) the bits of one below others. */
   | { readonly op: 'put'; readonly array: SharedArray; readonly at: Ex; readonly value: Ex }
 
 /** An array in shared memory. */

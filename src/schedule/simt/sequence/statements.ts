@@ -15,6 +15,7 @@ import { countedAxes, foldPlanOf, isBatched, termsOf } from '../fold/folds.ts'
 import { againstOf, isMean, type StreamPlan } from '../fold/onlineSums.ts'
 import { scanPlanOf } from '../fold/scans.ts'
 import { storeValues } from '../part/facts.ts'
+import { isMatrixStart, isOnMatrices } from '../part/matrixCarries.ts'
 import { isCoarseStore } from '../precision/precision.ts'
 import { foldsBefore } from '../prefetch/sinkLoads.ts'
 import { planLoop } from './loops.ts'
@@ -113,6 +114,7 @@ class ListPlan {
       })
     } else if (l.op.kind === 'load') this.addLoad(l)
     else if (l.op.kind === 'random') this.addRandom(l)
+    else if (isMatrixStart(part, l.id)) return
     else this.value(l, l.op.kind)
   }
 
@@ -394,7 +396,8 @@ class ListPlan {
         else {
           for (const c of t.carries) {
             inner.add(c.param).add(c.result)
-            outer.add(c.init).add(c.next)
+            outer.add(c.next)
+            if (!isOnMatrices(place.part, c)) outer.add(c.init)
           }
           for (const b of [t.from, t.to]) if (b !== undefined) outer.add(b)
           visit(t.body)

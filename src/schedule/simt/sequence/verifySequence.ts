@@ -10,6 +10,7 @@ import { againstOf, carriedOf } from '../fold/onlineSums.ts'
 import { type AxisLayout, type Layout, spanOf } from '../layout/layout.ts'
 import { storeValues } from '../part/facts.ts'
 import { filterOf, queuedValues } from '../part/filter.ts'
+import { isOnMatrices } from '../part/matrixCarries.ts'
 import type { Part } from '../part/part.ts'
 import { tilesOf } from '../prefetch/copiedStages.ts'
 import type { BlockWork, LoopWork, NestEntry, PointStep, Sequence, WalkEntry } from './sequence.ts'
@@ -285,7 +286,8 @@ function verifyMultiplied({ check, folds }: State, dot: ValueId): void {
 function verifyLoop(state: State, { loop, operands, prefetch, body }: LoopWork): void {
   const { held } = state
   for (const id of [loop.from, loop.to]) if (id !== undefined) read(state, held, id, `the loop over ${loop.axis}`)
-  for (const c of loop.carries) read(state, held, c.init, `the loop over ${loop.axis}`)
+  for (const c of loop.carries.filter((x) => !isOnMatrices(state.part, x)))
+    read(state, held, c.init, `the loop over ${loop.axis}`)
   const inner = new Set(held)
   for (const c of loop.carries) inner.add(c.param)
   for (const t of (operands?.copied ?? []).flatMap(tilesOf)) inner.add(t.let.id)

@@ -3,6 +3,7 @@
 import type { MatrixOp, VectorOp } from '../../ir/ir.ts'
 import { bin, type Ex, int, type SharedArray } from '../../ir/ir.ts'
 import { quotient } from '../../scalar/quotient.ts'
+import { halfOfWord } from './halves.ts'
 
 /** Rows of vectors are arrays in an array: of constant indices nothing is tested, and what varies is the same in all rows. */
 export const sharedType = (element: string, { length, pitch, half }: SharedArray): string =>
@@ -29,6 +30,12 @@ export function vectorText(o: VectorOp, ex: (e: Ex) => string, operand: (e: Ex) 
   }
 }
 
+/** The half whose bits an expression has below. */
+function halfText(bits: Ex, ex: (e: Ex) => string): string {
+  const { word, upper } = halfOfWord(bits)
+  return `bitcast<vec2<f16>>(${ex(word)}).${upper ? 'y' : 'x'}`
+}
+
 const size = '16, 16'
 
 /** A statement of subgroups on matrices ("Subgroup matrices", proposal of the WebGPU working group). */
@@ -45,6 +52,6 @@ export function matrixText(o: MatrixOp, ex: (e: Ex) => string): string {
     case 'store':
       return `subgroupMatrixStore<row_major>(&${o.array.name}, u32(${ex(o.at)}), ${o.name}, ${o.pitch}u);`
     case 'put':
-      return `${o.array.name}[${ex(o.at)}] = f16(${ex(o.value)});`
+      return `${o.array.name}[${ex(o.at)}] = ${o.value.type === 'u32' ? halfText(o.value, ex) : `f16(${ex(o.value)})`};`
   }
 }
