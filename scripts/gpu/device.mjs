@@ -81,7 +81,10 @@ export async function openDevice(name, index) {
   const backend = await createWebgpuBackend({
     powerPreference: 'high-performance',
     // Exact times in profiles; nothing else is changed.
-    dawn: ['disable-dawn-features=timestamp_quantization', 'enable-dawn-features=allow_unsafe_apis,vulkan_enable_f16_on_nvidia'],
+    dawn: [
+      'disable-dawn-features=timestamp_quantization',
+      'enable-dawn-features=allow_unsafe_apis,vulkan_enable_f16_on_nvidia',
+    ],
   })
   const recorded = new Recorded(backend)
   const target = backend.machine

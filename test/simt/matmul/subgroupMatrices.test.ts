@@ -1,0 +1,138 @@
+/** Which products are multiplied on matrices of subgroups, and the code for them; test/webgpu runs it. */
+import { describe, expect, test } from 'vitest'
+import { traceFunction } from '../../../src/api/tensor/traceFunction.ts'
+import { type bitcast, call, elem, int, lit, type S, uint, v } from '../../../src/codegen/simt/ir/ir.ts'
+import { emitKernel } from '../../../src/codegen/simt/kernel.ts'
+import { movedHalves } from '../../../src/codegen/simt/passes/movedHalves.ts'
+import { compileGraph } from '../../../src/compile/index.ts'
+import { spec, type Tensor } from '../../../src/index.ts'
+import type { Kernel } from '../../../src/kernel/ir.ts'
+import { printThreadSchedule } from '../../../src/schedule/simt/print.ts'
+import { scheduleThreads } from '../../../src/schedule/simt/scheduleThreads.ts'
+import { type WebgpuLimits, webgpuTarget } from '../../../src/target/webgpu.ts'
+import type { DType } from '../../../src/types/dtype.ts'
+
+const limits: Partial<WebgpuLimits> = { sharedBytes: 49152, laneBits: 5, hasHalfConversions: true }
+const target = webgpuTarget({ ...limits, hasSubgroupMatrices: true })
+
+/** The kernel that multiplies; one that puts parts of the depth together may follow. */
+function kernelOf(
+  f: (a: Tensor, b: Tensor) => Tensor,
+  shapes: readonly (readonly number[])[],
+  dtype: DType,
+  machine = target,
+  mode: 'fast' | 'strict' = 'fast',
+): Kernel {
+  const { graph } = traceFunction(
+    f,
+    shapes.map((s) => spec(s, dtype)),
+  )
+  const { program } = compileGraph(graph, { mode, target: machine })
+  const first = program.steps.find((s) => s.kind === 'kernel')
+  if (first === undefined) throw new Error('no kernel')
+  return first.kernel
+}
+
+const product = (a: Tensor, b: Tensor): Tensor => a.matmul(b)
+const scheduleOf = (k: Kernel, machine = target): string =>
+  printThreadSchedule(scheduleThreads(k, machine.simt)).join('\n')
+const square = [
+  [512, 512],
+  [512, 512],
+]
+
+describe('schedules', () => {
+  test('f16 on matrices, others in vectors', () => {
+    expect(scheduleOf(kernelOf(product, square, 'f16'))).toContain('on matrices of subgroups: ')
+    for (const dtype of ['f32', 'bf16'] as const)
+      expect(scheduleOf(kernelOf(product, square, dtype))).toContain('in vectors of four along ')
+  })
+
+  test('not in strict mode, nor on a device without them', () => {
+    const plain = webgpuTarget(limits)
+    expect(scheduleOf(kernelOf(product, square, 'f16', plain), plain)).toContain('in vectors of four along ')
+    expect(scheduleOf(kernelOf(product, square, 'f16', target, 'strict'))).not.toContain('matrices')
+  })
+
+  test('a large product has 64 x 64 results a subgroup and steps of 32', () => {
+    const sizes = [
+      [4096, 4096],
+      [4096, 4096],
+    ]
+    expect(scheduleOf(kernelOf(product, sizes, 'f16'))).toContain('128 x 128 x 32 by 2 x 2 subgroups')
+  })
+
+  test('the depth of a step is filled up to whole matrices', () => {
+    const sizes = [
+      [512, 200],
+      [200, 512],
+    ]
+    expect(scheduleOf(kernelOf(product, sizes, 'f16'))).toMatch(/on matrices of subgroups: \d+ x \d+ x 32 by/)
+  })
+
+  test('a device with less shared memory than tiles and results take multiplies in vectors', () => {
+    const small = webgpuTarget({ ...limits, hasSubgroupMatrices: true, sharedBytes: 16384 })
+    const text = scheduleOf(kernelOf(product, square, 'f16', small), small)
+    expect(emitKernel(kernelOf(product, square, 'f16', small), small.simt).sharedBytes).toBeLessThanOrEqual(16384)
+    expect(text).toContain('product %')
+  })
+})
+
+describe('code', () => {
+  const { source } = emitKernel(kernelOf(product, square, 'f16'), target.simt)
+
+  test('asks for what it uses', () => {
+    expect(source).toContain('enable f16;\nenable chromium_experimental_subgroup_matrix;')
+    expect(emitKernel(kernelOf(product, square, 'f32'), target.simt).source).not.toContain('enable f16;')
+  })
+
+  test('rows of a tile go along what its loads are contiguous along', () => {
+    expect(source).toMatch(/subgroupMatrixLoad<subgroup_matrix_left<f16, 16, 16>, row_major>/)
+    expect(source).toMatch(/subgroupMatrixLoad<subgroup_matrix_right<f16, 16, 16>, row_major>/)
+    const turned = kernelOf((a, b) => a.transpose().matmul(b.transpose()), square, 'f16')
+    const other = emitKernel(turned, target.simt).source
+    expect(other).toMatch(/subgroupMatrixLoad<subgroup_matrix_left<f16, 16, 16>, col_major>/)
+    expect(other).toMatch(/subgroupMatrixLoad<subgroup_matrix_right<f16, 16, 16>, col_major>/)
+  })
+
+  test('halves are moved, not converted', () => {
+    expect(source).toContain('= bitcast<vec2<f16>>(')
+    expect(source).not.toContain('unpack2x16float')
+  })
+
+  test('the registers that results come to are not zeroed first', () => {
+    expect(source).not.toMatch(/const_\d+\[\d+\] = 0/)
+  })
+})
+
+describe('halves that only move', () => {
+  const word = v('u32', 'w')
+  const half = call('f32', 'f16_value', word)
+  const array = { name: 'tile', type: 'f32', length: 8, half: true } as const
+  const put = (value: S & { k: 'matrix' }): S => value
+  const into = (value: Parameters<typeof bitcast>[1]): S =>
+    put({ k: 'matrix', of: { op: 'put', array, at: int(0), value } })
+  const declared: readonly S[] = [
+    { k: 'array', name: 'r', type: 'f32', length: 2 },
+    { k: 'assign', to: elem('f32', 'r', int(0)), value: half },
+    { k: 'assign', to: elem('f32', 'r', int(1)), value: lit('f32', 0) },
+  ]
+
+  test('keep their bits', () => {
+    expect(movedHalves([...declared, into(elem('f32', 'r', int(1)))])).toEqual([
+      { k: 'array', name: 'r', type: 'u32', length: 2 },
+      { k: 'assign', to: elem('u32', 'r', int(0)), value: word },
+      { k: 'assign', to: elem('u32', 'r', int(1)), value: uint(0) },
+      into(elem('u32', 'r', int(1))),
+    ])
+  })
+
+  test('are numbers where anything else is done with them', () => {
+    const used: S = { k: 'let', name: 'x', value: call('f32', 'f32_exp', elem('f32', 'r', int(0))) }
+    const body = [...declared, used, into(elem('f32', 'r', int(1)))]
+    expect(movedHalves(body)).toEqual(body)
+    const other: S = { k: 'assign', to: elem('f32', 'r', int(0)), value: lit('f32', 3) }
+    const mixed = [...declared, other, into(elem('f32', 'r', int(1)))]
+    expect(movedHalves(mixed)).toEqual(mixed)
+  })
+})
