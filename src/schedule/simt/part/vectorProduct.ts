@@ -74,8 +74,10 @@ const leastResults = 1024
 /** Results of a thread: of large products, and of small ones, whose code is to stay short. */
 const mostResults = 64
 const fewResults = 16
-/** Multiply-adds of a product that is worth much code. */
+/** Multiply-adds of a product that is worth many results a thread. */
 const large = 2 ** 29
+/** Multiply-adds of a thread whose code is repeated in place: of 64 results for 16 indices of the depth. */
+const mostInPlace = 1024
 
 /** What a product sum multiplies: rows, columns and the depth. */
 export type VectorOperands = Pick<VectorProduct, 'a' | 'b' | 'depth'>
@@ -143,7 +145,7 @@ export function vectorProductOf(part: Surroundings, l: LetStmt, machine: SimtMac
   // Steps that were to be for matrices are deeper.
   const tiles = machine.hasSubgroupMatrices ? 1.5 * machine.vectorTileShare : machine.vectorTileShare
   if (4 * size(depth) * (span(a) + span(b)) > tiles * machine.maxSharedBytes) return undefined
-  const most = work >= large ? 16 : 4
+  const most = Math.max(1, Math.floor((mostInPlace * threads) / (span(a) * span(b))))
   return { dot: l.id, a, b, depth, threads, unroll: unrollOf(size(depth), most) }
 }
 
