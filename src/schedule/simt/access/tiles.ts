@@ -100,10 +100,23 @@ export const splitTiles = ({ columnSize, depthSize, halves }: Product): SharedAr
   align: swizzleBytes,
 })
 
-/** A tile that is read in vectors: a row an index of the depth, or of a slice of it, with room for what threads hold beyond the range. */
-export function vectorTile({ part, layout }: Place, l: LetStmt, product: VectorProduct, o: VectorOperand): TilePlan {
+/**
+ * A tile that is read in vectors: a row an index of the depth, or of a slice of it, with room for what threads hold beyond the range. `filled`: the layout
+ * that it is filled under.
+ */
+export function vectorTile(
+  { part, layout }: Place,
+  l: LetStmt,
+  product: VectorProduct,
+  o: VectorOperand,
+  filled?: Layout,
+): TilePlan {
   const spans = o.own.map((x) => spanOf(layout.axis(x)))
-  const pitch = spans.reduce((n, s) => n * s, 1)
+  const pitch = withoutConflicts(
+    spans.reduce((n, s) => n * s, 1),
+    o,
+    filled,
+  )
   const slices = part.slicesOf(l.id)
   const sizes = product.depth.map((x) => slices?.size ?? part.axis(x).size)
   const rows = sizes.reduce((n, s) => n * s, 1)
@@ -131,6 +144,20 @@ export function matrixTile(at: Place, l: LetStmt, stage: Layout, product: Vector
 function contiguousAxis({ axes }: Layout): string | undefined {
   const all = [...axes.values()]
   return (all.find((a) => a.vec > 1) ?? all.find((a) => a.bits.includes(0)))?.name
+}
+
+/** Words of shared memory that threads reach at once, each in a bank of its own. */
+const banks = 32
+
+/** Elements of a row, with as many behind them that threads side by side write neighbours of the depth, each for some rows of the result, into banks of their own. */
+function withoutConflicts(pitch: number, { vector }: VectorOperand, filled: Layout | undefined): number {
+  const across = filled?.find(vector)?.bits[0] ?? 0
+  if (filled === undefined || across === 0) return pitch
+  const first = [...filled.axes.values()].find((a) => a.bits[0] === 0)
+  // Vectors keep their places: by fours.
+  const step = Math.max(lanes, banks / 2 ** across / (first?.vec ?? 1))
+  const cycle = 2 ** across * step
+  return Math.ceil((pitch - step) / cycle) * cycle + step
 }
 
 /** The values that the filling of a tile with a value reads. */

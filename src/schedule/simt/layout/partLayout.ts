@@ -11,11 +11,12 @@ import { allStmts } from '../../../kernel/walk.ts'
 import type { SimtMachine } from '../../../target/simt.ts'
 import { isFloat } from '../../../types/dtype.ts'
 import { contiguityOf } from '../part/contiguity.ts'
-import { storeValues } from '../part/facts.ts'
+import { flatIndex, motionOf, storeValues } from '../part/facts.ts'
 import { filterOf, filterThreads, ownAxes } from '../part/filter.ts'
 import type { Part } from '../part/part.ts'
 import { chainLayout, chainRows, chainThreads, type Product, productLayout } from '../part/product.ts'
 import { type Slices, vectorLayout } from '../part/vectorProduct.ts'
+import { bytesPerElement } from '../storage/words.ts'
 import { type AxisLayout, chooseLayout, Layout, type LayoutRequest, type Nest, spanOf } from './layout.ts'
 
 /** Statements that share a layout, and what it must respect. */
@@ -114,6 +115,12 @@ export function stageLayout(part: Part, l: LetStmt, machine: SimtMachine, thread
     return slicedLayout(part, slices, { nests: [{ axes }], lets, only: axes, threads, asked }, machine)
   const repeating = product !== undefined
   const layout = layoutOf(part, { nests: [{ axes }], lets, only: axes, threads, asked, repeating }, machine)
+  if (vectors !== undefined && vectors.product.onMatrices !== true && !part.isChain) {
+    const forced = sectorBits(part, vectors, lets, layout)
+    return forced === undefined
+      ? layout
+      : layoutOf(part, { nests: [{ axes }], lets, only: axes, threads, asked: { forced } }, machine)
+  }
   const isAlong = (x: AxisLayout): boolean =>
     x.vec > 1 && (product?.halves !== 2 || product.split === true || x.name === product.depth)
   if (product === undefined || [...layout.axes.values()].some(isAlong)) return layout
@@ -122,6 +129,53 @@ export function stageLayout(part: Part, l: LetStmt, machine: SimtMachine, thread
   const first = sideOf(product, l)
   return layoutOf(part, { nests: [{ axes }], lets, only: axes, threads, asked: { first, forced } }, machine)
 }
+
+/** Neighbours of the depth that threads side by side load, where they are neighbours in memory. */
+const sectorThreads = 2
+
+/**
+ * How threads fill the tile of a product in vectors from memory where neighbours lie along the depth: four of a warp take neighbours there and eight take
+ * rows of the result, so that a load touches eight places of memory in place of 32. Undefined where those rows are near each other in memory.
+ */
+function sectorBits(
+  part: Part,
+  { product, operand }: NonNullable<ReturnType<Part['vectorsOn']>>,
+  lets: readonly LetStmt[],
+  layout: Layout,
+): LayoutRequest['forced'] {
+  const { contiguous } = contiguityOf(part, lets, [], [...layout.axes.keys()])
+  const [along] = contiguous
+  const own = layout.find(operand.vector)
+  if (along === undefined || own === undefined || own.vec > 1 || contiguous.includes(own.name)) return undefined
+  if (!lets.every((l) => isApart(part, l, own.name))) return undefined
+  const a = layout.axis(along)
+  const total = Math.log2(layout.threads)
+  const wanted = Math.ceil(Math.log2(a.size / a.vec))
+  if (!product.depth.includes(along) || wanted < 1 || own.size < 2 ** (laneBits - sectorThreads)) return undefined
+  const near = Math.min(sectorThreads, wanted)
+  const rows = Math.min(total - near, Math.floor(Math.log2(own.size)))
+  const more = Math.max(0, Math.min(wanted - near, total - near - rows))
+  const bits = (from: number, n: number): number[] => Array.from({ length: n }, (_, i) => from + i)
+  return new Map([
+    [along, { vec: a.vec, bits: [...bits(0, near), ...bits(near + rows, more)] }],
+    [own.name, { vec: 1, bits: bits(near, rows) }],
+  ])
+}
+
+/** Bytes that memory brings at once. */
+const sectorBytes = 32
+
+/** Whether neighbours along an axis of a load, if it varies along it, lie in sectors of their own. */
+function isApart(part: Part, { op }: LetStmt, axis: string): boolean {
+  const p = op.kind === 'load' ? part.params.get(op.param) : undefined
+  if (op.kind !== 'load' || p === undefined) return true
+  const along = (id: ValueId): boolean => part.axesOf(id).includes(axis)
+  const { stride } = motionOf(flatIndex(op.index, p.shape), axis, 1, part.alignment, along) ?? { stride: 1 }
+  return stride === 0 || Math.abs(stride) * bytesPerElement(p) >= sectorBytes
+}
+
+/** log2 of the threads whose loads go to memory together. */
+const laneBits = 5
 
 /** A layout of one slice, which is a chunk of its axis: threads hold their parts of it whole, however few registers a schedule has. */
 function slicedLayout(part: Part, { axis, size, count }: Slices, wanted: Wanted, machine: SimtMachine): Layout {

@@ -54,7 +54,7 @@ export function mainTile(at: Place, l: LetStmt): TilePlan {
 function ownTile(at: Place, l: LetStmt, layout: StageWork['layout']): TilePlan {
   const vectors = at.part.vectorsOn(l.id)
   if (vectors?.product.onMatrices) return matrixTile(at, l, layout, vectors.product, vectors.operand)
-  if (vectors !== undefined) return mainTile(at, l)
+  if (vectors !== undefined) return vectorTile(at, l, vectors.product, vectors.operand, layout)
   const product = at.part.productOn(l.id)
   return product === undefined ? plainTile(at, l) : productTile(at, l, layout, product)
 }
