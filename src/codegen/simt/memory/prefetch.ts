@@ -2,7 +2,10 @@
 import { invariant } from '../../../diagnostics/errors.ts'
 import type { LoopStmt, ValueId } from '../../../kernel/ir.ts'
 import type { LoadPlan } from '../../../schedule/simt/access/loadPlan.ts'
+import type { LoadedEarly } from '../../../schedule/simt/access/place.ts'
+import type { Layout } from '../../../schedule/simt/layout/layout.ts'
 import type { Prefetch } from '../../../schedule/simt/prefetch/prefetch.ts'
+import { elementBits } from '../../../schedule/simt/storage/words.ts'
 import {
   add,
   type Block,
@@ -24,7 +27,7 @@ import type { Scope } from '../nest/scope.ts'
 import { quotient } from '../scalar/quotient.ts'
 import type { LoadsAhead, WordsAhead } from '../unit.ts'
 import { forGroups, groupNumber, readGroups, shareCopies, startAhead, type WideRead } from './earlyLoads.ts'
-import { positionOf } from './memory.ts'
+import { openPlaces, plainSite, type SiteOf } from './loadPlaces.ts'
 import { wordType } from './packedElements.ts'
 
 /** Where a loop begins, ends, and stands now, in steps of so many indices. */
@@ -33,6 +36,8 @@ export interface Course {
   readonly to: Ex
   readonly start: Ex
   readonly step: number
+  /** The axis, of a loop whose loads find their places before it. */
+  readonly axis?: string
   /** The scope of the iteration that begins at a place. */
   readonly scopeAt: (at: Ex, out: Block) => Scope
 }
@@ -55,11 +60,18 @@ export function openPipeline(
   const course: Course = {
     ...range,
     step: loop.block,
+    ...(prefetch.ofStages?.findsPlaces === true ? { axis: loop.axis } : {}),
     scopeAt: (at) => iterationScope(scope, loop, range.to, at),
   }
   return prefetch.into === 'ring'
     ? openRing(scope, course, prefetch, out, body)
-    : openRegisters(scope, course, prefetch.loads, out, body)
+    : openRegisters(
+        scope,
+        course,
+        [{ layout: scope.layout, loads: prefetch.loads }, ...(prefetch.ofStages?.of ?? [])],
+        out,
+        body,
+      )
 }
 
 /** The range of a loop's iteration that begins at a place, as a scope. */
@@ -99,17 +111,18 @@ function openRing(scope: Scope, course: Course, { slots, loads: plans }: Prefetc
   return { ring }
 }
 
-/** The same into registers, one iteration early. */
+/** The same into registers, one iteration early: of plans under one layout and another. */
 export function openRegisters(
   scope: Scope,
   course: Course,
-  plans: readonly LoadPlan[],
+  plans: readonly LoadedEarly[],
   out: Block,
   body: Block,
 ): Pipeline {
   const { unit } = scope
   const words = new Map<ValueId, WordsAhead>()
-  const early = plans.map((plan) => {
+  const all = plans.flatMap(({ layout, loads }) => loads.map((plan) => ({ layout, plan })))
+  const early = all.map(({ layout, plan }) => {
     const { param } = plan.let.op
     const type = wordType(unit.param(param))
     const length = plan.groups * plan.words
@@ -120,12 +133,23 @@ export function openRegisters(
     for (let i = 0; i < length; i++)
       body.push({ k: 'assign', to: registerAt(now, int(i)), value: registerAt(registers, int(i)) })
     words.set(plan.let.id, { ...plan, registers: now })
-    return { plan, registers }
+    return { layout, plan, registers }
   })
+  const under = (inner: Scope, layout: Layout): Scope =>
+    layout === inner.layout ? inner : inner.child({ layout, bases: new Map() })
+  const { axis } = course
+  const first = axis === undefined ? undefined : course.scopeAt(course.from, out)
+  const sites = early.map(({ layout, plan }) =>
+    axis === undefined || first === undefined
+      ? plainSite(plan)
+      : openPlaces(under(first, layout), plan, axis, course.from, out),
+  )
   const begin = (at: Ex, to: Block): void =>
     whereThere(at, course, to, (there) => {
       const inner = course.scopeAt(at, there)
-      for (const { plan, registers } of early) loadWords(inner, plan, registers, there)
+      early.forEach(({ layout, plan, registers }, i) => {
+        loadWords(under(inner, layout), plan, registers, sites[i] ?? plainSite(plan), there)
+      })
     })
   begin(course.from, out)
   begin(add(course.start, int(course.step)), body)
@@ -133,7 +157,7 @@ export function openRegisters(
 }
 
 /** Loads the words of an iteration's groups; what lies outside the range becomes zero. */
-function loadWords(scope: Scope, plan: LoadPlan, to: Registers, out: Block): void {
+function loadWords(scope: Scope, plan: LoadPlan, to: Registers, siteOf: SiteOf, out: Block): void {
   const { unit, part, layout } = scope
   const { op } = plan.let
   const { words } = plan
@@ -141,12 +165,13 @@ function loadWords(scope: Scope, plan: LoadPlan, to: Registers, out: Block): voi
   const param = unit.param(op.param).name
   const axes = part.axesOf(plan.let.id)
   const all = Array.from({ length: words }, (_, i) => i)
-  forGroups(scope, plan, out, (p, lanes, there, body) => {
+  forGroups(scope, plan, out, (p, lanes, isInside, body) => {
+    const { at: index, there } = siteOf(p, lanes, isInside)
     const name = unit.name(`${param}_w`)
     const first = mul(groupNumber(layout, plan, axes, lanes), int(words))
     const place = (i: number): Ex => registerAt(to, add(first, int(i)))
-    const bits = (words * 32) / plan.n
-    const load: Block = [{ k: 'vload', name, param, index: positionOf(p, op).at, bits, words, type }]
+    const bits = elementBits(unit.param(op.param))
+    const load: Block = [{ k: 'vload', name, param, index, bits, words, type }]
     for (const at of all) load.push({ k: 'assign', to: place(at), value: { k: 'comp', type, of: name, words, at } })
     if (isYes(there)) {
       body.push(...load)

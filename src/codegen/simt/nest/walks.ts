@@ -61,7 +61,9 @@ export function emitWalk(
   }
   if (last !== undefined) tail()
   const early =
-    isInner && walk.prefetch !== undefined ? openRegisters(scope, course, walk.prefetch, out, body) : undefined
+    isInner && walk.prefetch !== undefined
+      ? openRegisters(scope, course, [{ layout: scope.layout, loads: walk.prefetch }], out, body)
+      : undefined
   const { unit } = scope
   if (early?.words !== undefined) unit.wordsAhead = early.words
   emitWalk(course.scopeAt(course.start, body), walk, emit, body, rest, rounds)

@@ -44,6 +44,22 @@ export function copyPlanOf(at: Place, l: LetStmt): LoadPlan | undefined {
   return { let: l, axis, n, words: isPart ? 1 : words, groups, repeats, ...(isPart ? { isPart } : {}) }
 }
 
+/** The same for a load that goes element by element: each in a word of its own, or in one that others share. */
+export function elementPlanOf(at: Place, l: LetStmt): LoadPlan | undefined {
+  if (!isLoad(l) || l.op.maskValue !== undefined || !Object.is(l.op.other, 0)) return undefined
+  const own = at.layout.spread(at.part.axesOf(l.id))
+  const axis = own.at(-1)?.name
+  const p = at.param(l.op.param)
+  const bits = elementBits(p)
+  if (axis === undefined || p.format !== 'plain' || bits > 32) return undefined
+  const groups = own.reduce((k, a) => k * a.reps * a.vec, 1)
+  return { let: l, axis, n: 1, words: 1, groups, ...(bits < 32 ? { isPart: true } : {}) }
+}
+
+/** Whether what an access reads is written by nobody meanwhile. */
+export const isReadOnly = (at: Place, { param }: Access): boolean =>
+  at.param(param).access === 'read' && !at.setting.mayAlias(param)
+
 /** Bytes of a thread's words of some loads. */
 export const threadBytes = (plans: readonly LoadPlan[]): number => plans.reduce((n, x) => n + x.groups * x.words * 4, 0)
 

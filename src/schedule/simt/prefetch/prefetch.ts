@@ -10,9 +10,10 @@ import { foldAxes } from '../../../kernel/folds.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type ValueId } from '../../../kernel/ir.ts'
 import { allStmts } from '../../../kernel/walk.ts'
 import type { LoadPlan } from '../access/loadPlan.ts'
-import { copiesArray, loadPlanOf, threadBytes } from '../access/loads.ts'
+import { copiesArray, isReadOnly, loadPlanOf, threadBytes } from '../access/loads.ts'
 import type { KnownRange, Place } from '../access/place.ts'
 import { spanOf } from '../layout/layout.ts'
+import { type StageLoads, stageLoadsOf } from './stageLoads.ts'
 
 /** Loads that a loop makes for later iterations: into a ring of shared memory, or into registers. */
 export interface Prefetch {
@@ -20,7 +21,15 @@ export interface Prefetch {
   /** Iterations under way or in use. */
   readonly slots: number
   readonly loads: readonly LoadPlan[]
+  /** Those of the body's stages. */
+  readonly ofStages?: StageLoads
 }
+
+/** All of those loads. */
+export const allLoads = ({ loads, ofStages }: Prefetch): readonly LoadPlan[] => [
+  ...loads,
+  ...(ofStages?.of ?? []).flatMap((s) => s.loads),
+]
 
 /** Iterations from which a loop is worth it. */
 const fewestIterations = 4
@@ -33,6 +42,8 @@ const mostChunkBytes = 64
 
 /** What a loop loads for later iterations; `range`: where it begins and ends. */
 export function prefetchOf(at: Place, loop: LoopStmt, range: KnownRange): Prefetch | undefined {
+  const ofStages = stageLoadsOf(at, loop)
+  if (ofStages !== undefined) return { into: 'registers', slots: 2, loads: [], ofStages }
   if (!isWorthwhile(at, loop, range)) return undefined
   const loads = loop.body.flatMap((t) => (t.kind === 'let' ? (earlyLoad(at, loop.axis, t) ?? []) : []))
   if (loads.length === 0) return undefined
@@ -89,7 +100,7 @@ function isWorthwhile({ part, layout, setting }: Place, loop: LoopStmt, { start,
 /** A load of a loop's body that can be made early: nothing of its place is computed in the loop, and nobody writes there. */
 function earlyLoad(at: Place, axis: string, l: LetStmt): LoadPlan | undefined {
   if (l.op.kind !== 'load' || !at.part.isMain(l.id)) return undefined
-  if (at.param(l.op.param).access !== 'read' || at.setting.mayAlias(l.op.param)) return undefined
+  if (!isReadOnly(at, l.op)) return undefined
   const exprs = [...l.op.index, ...l.op.mask.map((b) => b.expr)]
   if (exprs.some((e) => valuesOf(e).size > 0) || !exprs.some((e) => axesIn(e).has(axis))) return undefined
   return loadPlanOf(at, l)

@@ -11,7 +11,7 @@ import type { Part } from '../part/part.ts'
 import { resultCells } from '../part/subgroupMatrices.ts'
 import { tilesOf } from '../prefetch/copiedStages.ts'
 import { operandPrefetchOf } from '../prefetch/operandPrefetch.ts'
-import { prefetchOf } from '../prefetch/prefetch.ts'
+import { allLoads, prefetchOf } from '../prefetch/prefetch.ts'
 import { registerType } from '../storage/registerType.ts'
 import { itemsOf, type LoopWork, type Sequence } from './sequence.ts'
 import type { PlanItems } from './walks.ts'
@@ -44,7 +44,7 @@ export function planLoop(at: Place, loop: LoopStmt, before: readonly LetStmt[], 
   const now: KnownRange = isSingle ? range : { start: undefined, end: undefined }
   const ring: LoadedEarly | undefined =
     prefetch?.into === 'ring' ? { layout: at.layout, loads: prefetch.loads } : undefined
-  const words = prefetch?.into === 'registers' ? prefetch.loads : []
+  const words = prefetch?.into === 'registers' ? allLoads(prefetch) : []
   const inner = at
     .inside({
       ranges: new Map([...at.ranges, [loop.axis, now]]),

@@ -12,6 +12,7 @@ import type { Layout } from '../layout/layout.ts'
 import type { Part } from '../part/part.ts'
 import type { ValueForm } from '../precision/oddFunctions.ts'
 import { tilesOf } from '../prefetch/copiedStages.ts'
+import { allLoads } from '../prefetch/prefetch.ts'
 import { registerBytes } from '../storage/registerType.ts'
 import type { BlockWork, Entry, LoadForm, LoopWork, NestEntry, PointStep, Sequence, WalkEntry } from './sequence.ts'
 
@@ -200,7 +201,7 @@ function printLoop(part: Part, { loop, isSingle, operands, prefetch, totals }: L
       : `copies what ${ids(operands.ahead.map((c) => c.let))} are computed from ahead into ${operands.slots} slots`,
     prefetch === undefined
       ? ''
-      : `loads ${loadsOf(prefetch.loads)} ${prefetch.slots - 1} ahead into ${prefetch.into === 'ring' ? 'a ring of shared memory' : 'registers'}`,
+      : `loads ${loadsOf(allLoads(prefetch))} ${prefetch.slots - 1} ahead into ${prefetch.into === 'ring' ? 'a ring of shared memory' : 'registers'}`,
     totals.length === 0
       ? ''
       : `totals of ${totals.map((t) => `%${t.carry.param}`).join(', ')} stand apart in ${[...new Set(totals.flatMap((t) => t.cells))].join(' and ')}`,

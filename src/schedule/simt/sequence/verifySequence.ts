@@ -13,6 +13,7 @@ import { filterOf, queuedValues } from '../part/filter.ts'
 import { isOnMatrices } from '../part/matrixCarries.ts'
 import type { Part } from '../part/part.ts'
 import { tilesOf } from '../prefetch/copiedStages.ts'
+import { allLoads } from '../prefetch/prefetch.ts'
 import type { BlockWork, LoopWork, NestEntry, PointStep, Sequence, WalkEntry } from './sequence.ts'
 
 export type Check = (holds: boolean, what: string) => void
@@ -291,7 +292,10 @@ function verifyLoop(state: State, { loop, operands, prefetch, body }: LoopWork):
   const inner = new Set(held)
   for (const c of loop.carries) inner.add(c.param)
   for (const t of (operands?.copied ?? []).flatMap(tilesOf)) inner.add(t.let.id)
-  const loads = [...(prefetch?.loads ?? []), ...(operands?.ahead ?? []).flatMap((a) => a.loads)]
+  const loads = [
+    ...(prefetch === undefined ? [] : allLoads(prefetch)),
+    ...(operands?.ahead ?? []).flatMap((a) => a.loads),
+  ]
   const early = new Set([...state.early, ...loads.map((l) => l.let.id)])
   const open = new Set([...state.open, ...(state.layout.find(loop.axis)?.chunks === 1 ? [loop.axis] : [])])
   const folds = new Map<ValueId, Progress>()
