@@ -13,6 +13,8 @@ import { stageLayout } from '../layout/partLayout.ts'
 const fewRegisters = 88
 /** The same of loads that go element by element: in place each waits for the one before to be written into its tile, which takes longer than a block alone. */
 const mostRegisters = 128
+/** The same beside matrices of subgroups, whose threads hold twice as many results as others. */
+const mostOnMatrices = 208
 
 /** Loads that a loop makes a step early for its stages, under the layouts that those are filled by. */
 export interface StageLoads {
@@ -43,7 +45,9 @@ export function stageLoadsOf(at: Place, loop: LoopStmt): StageLoads | undefined 
   // Words stand twice, those of this step and those of the next.
   const registers = at.registers(part.axesOf(dot)) + threadBytes(loads) / 2
   const places = loads.reduce((n, x) => n + x.groups, 0)
-  const most = loads.some((x) => x.n === 1) ? mostRegisters : fewRegisters
+  const isElementwise = loads.some((x) => x.n === 1)
+  const onMatrices = part.vectorProducts.get(dot)?.onMatrices === true
+  const most = onMatrices ? mostOnMatrices : isElementwise ? mostRegisters : fewRegisters
   if (loads.length === 0 || registers > most) return undefined
   return { of: early, findsPlaces: registers > fewRegisters || registers + places <= fewRegisters }
 }
