@@ -1,5 +1,6 @@
 /** Machines as data: what the planner, the schedules and the code generators know of what programs run on. */
 import { invariant } from '../diagnostics/errors.ts'
+import type { DType } from '../types/dtype.ts'
 import type { Precision, ProductDType } from '../types/product.ts'
 import type { LoopMachine } from './loops.ts'
 import type { Prices } from './prices.ts'
@@ -45,8 +46,8 @@ export interface Machine {
   readonly matrixRate: number
   /** The same of operands that are not 16-bit floats, where matrix units take only those; `matrixRate` unless given. */
   readonly plainMatrixRate?: number
-  /** The same of f16 where those have a unit that bf16 has not; `matrixRate` unless given. */
-  readonly halfMatrixRate?: number
+  /** A unit for the products of one dtype of 16 bits alone: their rate, and the depth of one step. */
+  readonly oneDtypeUnit?: { readonly dtype: DType; readonly rate: number; readonly depth: number }
   /** The same of f32 operands that may be cut to tf32; as of others unless given. */
   readonly tf32MatrixRate?: number
   /** The same of f32 operands that are multiplied as sums of two numbers of tf32. */
@@ -103,8 +104,6 @@ export interface Machine {
     readonly m: number
     readonly n: number
     readonly k: number
-    /** Depth of one step where a unit multiplies f16 (`halfMatrixRate`), if that is another. */
-    readonly depthOfHalves?: number
     /** What blocks are multiples of (the largest that is not more than the block), beyond the extent if need be: matrix units. */
     readonly grains?: readonly number[]
     /** Least seconds of a step along the depth, however little it multiplies: its block is loaded, waited for, shared. */

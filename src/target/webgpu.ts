@@ -50,7 +50,10 @@ export function webgpuTarget(given: Partial<WebgpuLimits> = {}): SimtTarget {
     overlap: 1,
     matrixRate: 4e13,
     plainMatrixRate: 4e13,
-    ...(hasSubgroupMatrices ? { halfMatrixRate: 1.5e14 } : {}),
+    // Tiles of deeper steps take more shared memory than the least of devices.
+    ...(hasSubgroupMatrices
+      ? { oneDtypeUnit: { dtype: 'f16', rate: 1.5e14, depth: sharedBytes >= 49152 ? 32 : 16 } }
+      : {}),
     precision: 'ieee',
     prices: gpuPrices,
     launch: 5e-6,
@@ -76,7 +79,6 @@ export function webgpuTarget(given: Partial<WebgpuLimits> = {}): SimtTarget {
       m: 128,
       n: 128,
       k: sharedBytes >= 32768 ? 16 : 8,
-      ...(hasSubgroupMatrices && sharedBytes >= 49152 ? { depthOfHalves: 32 } : {}),
       fewColumns: 64,
       quantum: 32,
       stepSeconds: 0.5e-6,

@@ -84,6 +84,8 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/cli/emit.ts: describe': 'control flow',
   'src/cli/verify/operands.ts: Analysis.fixing, Analysis.visit': 'ONNX nesting',
   'src/cli/verify/pool.ts: runPool.runOne.onExit, runPool.runOne.onMessage, runPool.runOne.settle': 'worker',
+  'src/codegen/simt/passes/movedHalves.ts: bitsOf': 'expression',
+  'src/codegen/simt/passes/movedHalves.ts: movedHalves.change': 'statement nesting',
   'src/codegen/simt/passes/idleBarriers.ts: hasBarrier': 'statement nesting',
   'src/codegen/simt/passes/idleBarriers.ts: withoutIdleBarriers, withoutIdleBarriers.search': 'statement nesting',
   'src/codegen/simt/nest/ownPlace.ts: intoRegister.go': 'statement nesting',

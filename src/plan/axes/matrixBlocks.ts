@@ -126,8 +126,8 @@ export function matrixBlocks(
   // A step of matrix units' 16-bit operands; of wider ones as many bytes.
   const dtype = body.lets.find((l) => l.id === a)?.dtype ?? 'f32'
   const wider = target.dotBlock.grains === undefined ? 1 : dtypeBytes(dtype) / 2
-  const { k, depthOfHalves = k } = target.dotBlock
-  const step = deep?.depth ?? (onUnit && dtype === 'f16' ? depthOfHalves : k)
+  const { dotBlock, oneDtypeUnit: unit } = target
+  const step = deep?.depth ?? (onUnit && unit?.dtype === dtype ? unit.depth : dotBlock.k)
   const depth = blocksOf(matrix.k, Math.ceil(step / Math.max(1, wider)), 8, false)
   return { m, n, rows, columns, depth, isDeep: deep !== undefined }
 }

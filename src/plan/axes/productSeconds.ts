@@ -130,7 +130,7 @@ export function productRate(body: Body, id: ValueId, machine: Machine): number {
   if (op?.kind !== 'dot') return plainMatrixRate
   if (dot?.dtype === 'i32') return isShortProduct(op, (x) => lets.get(x)) ? integerMatrixRate : plainMatrixRate
   if (!isForMatrixUnit(op, lets)) return plainMatrixRate
-  if (op.precision === undefined)
-    return lets.get(op.a)?.dtype === 'f16' ? (machine.halfMatrixRate ?? matrixRate) : matrixRate
+  const { oneDtypeUnit: unit } = machine
+  if (op.precision === undefined) return unit?.dtype === lets.get(op.a)?.dtype ? (unit?.rate ?? matrixRate) : matrixRate
   return op.precision === 'tf32' ? tf32MatrixRate : tf32x3MatrixRate
 }
