@@ -41,7 +41,9 @@ export const webgpuDefaults: WebgpuLimits = {
 /** A discrete GPU through WebGPU, by the limits of its device (`webgpuDefaults` unless given). */
 export function webgpuTarget(given: Partial<WebgpuLimits> = {}): SimtTarget {
   const limits = { ...webgpuDefaults, ...given }
-  const { storageBuffers, threads, sharedBytes, laneBits, hasHalfConversions, hasSubgroupMatrices } = limits
+  const { storageBuffers, threads, sharedBytes, laneBits, hasHalfConversions } = limits
+  // A block's tiles of 128 x 32 and the way of its results to registers take 35 KiB.
+  const hasSubgroupMatrices = limits.hasSubgroupMatrices && sharedBytes >= 49152
   // As many words as the threads of a workgroup hold in 32 registers each.
   const rowBytes = 128 * threads
   return {
@@ -50,10 +52,7 @@ export function webgpuTarget(given: Partial<WebgpuLimits> = {}): SimtTarget {
     overlap: 1,
     matrixRate: 4e13,
     plainMatrixRate: 4e13,
-    // Tiles of deeper steps take more shared memory than the least of devices.
-    ...(hasSubgroupMatrices
-      ? { oneDtypeUnit: { dtype: 'f16', rate: 1.5e14, depth: sharedBytes >= 49152 ? 32 : 16 } }
-      : {}),
+    ...(hasSubgroupMatrices ? { oneDtypeUnit: { dtype: 'f16', rate: 1.5e14, depth: 32 } } : {}),
     precision: 'ieee',
     prices: gpuPrices,
     launch: 5e-6,

@@ -73,6 +73,8 @@ export function takesMatrices(part: Surroundings, l: LetStmt, { hasSubgroupMatri
   return [op.a, op.b].every((id) => part.dtypeOf(id) === 'f16') && part.isCarriedFromZero(l)
 }
 
-/** Bytes of shared memory of both tiles and of the way to registers. */
-export const sharedBytesOf = (m: SubgroupMatrices): number =>
-  2 * m.depth * (tilePitch(m.rows) + tilePitch(m.columns)) + 4 * resultCells(m)
+/** Bytes of shared memory of both tiles, whichever way their rows go, and of the way to registers, at most. */
+export function sharedBytesOf(m: SubgroupMatrices): number {
+  const tile = (span: number): number => Math.max(m.depth * tilePitch(span), span * tilePitch(m.depth))
+  return 2 * (tile(m.rows) + tile(m.columns)) + 4 * resultCells(m)
+}
