@@ -130,12 +130,13 @@ export function stageLayout(part: Part, l: LetStmt, machine: SimtMachine, thread
   return layoutOf(part, { nests: [{ axes }], lets, only: axes, threads, asked: { first, forced } }, machine)
 }
 
-/** Neighbours of the depth that threads side by side load, where they are neighbours in memory. */
+/** log2 of the neighbours of the depth that threads side by side load, where they are neighbours in memory. */
 const sectorThreads = 2
 
 /**
  * How threads fill the tile of a product in vectors from memory where neighbours lie along the depth: four of a warp take neighbours there and eight take
- * rows of the result, so that a load touches eight places of memory in place of 32. Undefined where those rows are near each other in memory.
+ * rows of the result, so that a load touches eight places of memory in place of 32. Undefined where those rows are near each other in memory, and where a step has fewer neighbours: of
+ * 16 bits, eight of which are a thread's, writes that meet in banks take longer than loads gain.
  */
 function sectorBits(
   part: Part,
@@ -150,9 +151,9 @@ function sectorBits(
   if (!lets.every((l) => isApart(part, l, own.name))) return undefined
   const a = layout.axis(along)
   const total = Math.log2(layout.threads)
+  const near = sectorThreads
   const wanted = Math.ceil(Math.log2(a.size / a.vec))
-  if (!product.depth.includes(along) || wanted < 1 || own.size < 2 ** (laneBits - sectorThreads)) return undefined
-  const near = Math.min(sectorThreads, wanted)
+  if (!product.depth.includes(along) || wanted < near || own.size < 2 ** (laneBits - near)) return undefined
   const rows = Math.min(total - near, Math.floor(Math.log2(own.size)))
   const more = Math.max(0, Math.min(wanted - near, total - near - rows))
   const bits = (from: number, n: number): number[] => Array.from({ length: n }, (_, i) => from + i)
