@@ -157,6 +157,15 @@ test('the depth of a step is repeated in place: large products have four reads f
   expect([count(small?.source, reads), count(small?.source, sums)]).toEqual([16 * 4, 16 * 16])
 })
 
+test('groups are loaded a step early where results leave registers for them', () => {
+  const [few, many] = [64, 128].map((block) => {
+    const c: Case = { name: 'square', sizes: [1024, 1024, 1024], blocks: [block, block, 16], dtype: 'bf16' }
+    return emitKernel(kernelOf(c), caps).source
+  })
+  expect(few).toMatch(/x_ahead/)
+  expect(many).not.toMatch(/_ahead/)
+})
+
 test('small products are not worth the code', () => {
   const [c] = cases
   if (c === undefined) throw new Error('no case')

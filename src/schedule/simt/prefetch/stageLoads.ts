@@ -5,11 +5,11 @@
 import { axesOf as axesIn, valuesOf } from '../../../affine/expr.ts'
 import type { LetStmt, LoopStmt, ValueId } from '../../../kernel/ir.ts'
 import { allStmts } from '../../../kernel/walk.ts'
-import { copyPlanOf, elementPlanOf, isReadOnly, threadBytes } from '../access/loads.ts'
+import { copyPlanOf, elementPlanOf, isReadOnly } from '../access/loads.ts'
 import type { LoadedEarly, Place } from '../access/place.ts'
 import { stageLayout } from '../layout/partLayout.ts'
 
-/** Registers of results and loaded words up to which a multiprocessor has room for a second block, which multiplies while the first waits. */
+/** Registers of results and loaded values up to which a multiprocessor has room for a second block, which multiplies while the first waits. */
 const fewRegisters = 88
 /** The same of loads that go element by element: in place each waits for the one before to be written into its tile, which takes longer than a block alone. */
 const mostRegisters = 128
@@ -42,8 +42,9 @@ export function stageLoadsOf(at: Place, loop: LoopStmt): StageLoads | undefined 
     return loads.length === 0 ? [] : [{ layout, loads }]
   })
   const loads = early.flatMap((e) => e.loads)
-  // Words stand twice, those of this step and those of the next.
-  const registers = at.registers(part.axesOf(dot)) + threadBytes(loads) / 2
+  // Values stand twice: those of this step, taken out of their words, and those of the next.
+  const values = loads.reduce((n, x) => n + (x.groups * x.n) / (x.repeats ?? 1), 0)
+  const registers = at.registers(part.axesOf(dot)) + 2 * values
   const places = loads.reduce((n, x) => n + x.groups, 0)
   const isElementwise = loads.some((x) => x.n === 1)
   const onMatrices = part.vectorProducts.get(dot)?.onMatrices === true
