@@ -13,8 +13,6 @@ import { stageLayout } from '../layout/partLayout.ts'
 const fewRegisters = 88
 /** The same of loads that go element by element: in place each waits for the one before to be written into its tile, which takes longer than a block alone. */
 const mostRegisters = 128
-/** The same beside matrices of subgroups, whose threads hold twice as many results as others. */
-const mostOnMatrices = 208
 
 /** Loads that a loop makes a step early for its stages, under the layouts that those are filled by. */
 export interface StageLoads {
@@ -31,6 +29,8 @@ export function stageLoadsOf(at: Place, loop: LoopStmt): StageLoads | undefined 
   const dots = new Set(stages.map((l) => part.vectorsOn(l.id)?.product.dot))
   const [dot] = dots
   if (dot === undefined || dots.size > 1 || loop.body.some((t) => t.kind === 'loop')) return undefined
+  // Beside matrices of subgroups, which take twice the registers of results, it was not measured.
+  if (part.vectorProducts.get(dot)?.onMatrices) return undefined
   const uses = usesOf(at, stages)
   const early = stages.flatMap((l): LoadedEarly[] => {
     const layout = stageLayout(part, l, setting.machine, at.layout.threads)
@@ -46,9 +46,7 @@ export function stageLoadsOf(at: Place, loop: LoopStmt): StageLoads | undefined 
   const values = loads.reduce((n, x) => n + (x.groups * x.n) / (x.repeats ?? 1), 0)
   const registers = at.registers(part.axesOf(dot)) + 2 * values
   const places = loads.reduce((n, x) => n + x.groups, 0)
-  const isElementwise = loads.some((x) => x.n === 1)
-  const onMatrices = part.vectorProducts.get(dot)?.onMatrices === true
-  const most = onMatrices ? mostOnMatrices : isElementwise ? mostRegisters : fewRegisters
+  const most = loads.some((x) => x.n === 1) ? mostRegisters : fewRegisters
   if (loads.length === 0 || registers > most) return undefined
   return { of: early, findsPlaces: registers > fewRegisters || registers + places <= fewRegisters }
 }
