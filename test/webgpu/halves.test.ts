@@ -29,8 +29,34 @@ beforeAll(async () => {
 beforeEach(({ skip }) => skip(missing !== undefined, missing))
 afterAll(() => s.setDevice('reference'))
 
-test('SwiftShader makes NaN of infinity, so its functions are not used', async () => {
-  expect(await convertsHalves(gpu)).toBe(false)
+/** Asks a device whose functions are what `change` makes of calls of them. */
+async function asked(change: (call: string) => string): Promise<boolean> {
+  const { createShaderModule } = gpu
+  gpu.createShaderModule = (d) => {
+    const code = d.code.replace(/pack2x16float\(vec2<f32>\(a, a\)\)|unpack2x16float\(h(?: << 16u)?\)\.[xy]/g, change)
+    return createShaderModule.call(gpu, { ...d, code })
+  }
+  try {
+    return await convertsHalves(gpu)
+  } finally {
+    gpu.createShaderModule = createShaderModule
+  }
+}
+
+const packed = '(f16_bits(a) | (f16_bits(a) << 16u))'
+const right = (call: string): string => (call.startsWith('pack') ? packed : 'f16_value(h)')
+
+test('a device is asked about every half', async () => {
+  expect(await asked(right)).toBe(true)
+  const wrong: readonly ((call: string) => string)[] = [
+    // Ties away from zero; a subnormal that is zero; infinity that is a number; an upper half that is the lower one's neighbour.
+    (call) =>
+      call.startsWith('pack') ? packed.replaceAll('f16_bits(a)', 'f16_bits(bitcast<f32>(bits + 1u))') : right(call),
+    (call) => (call.startsWith('pack') ? right(call) : 'select(f16_value(h), 0.0, h == 1u)'),
+    (call) => (call.startsWith('pack') ? packed.replaceAll('f16_bits(a)', 'min(f16_bits(a), 0xfbffu)') : right(call)),
+    (call) => (call.endsWith('.y') ? 'f16_value(h ^ 1u)' : right(call)),
+  ]
+  for (const change of wrong) expect(await asked(change)).toBe(false)
 })
 
 /** Every half that is a number, by its bits. */

@@ -42,7 +42,10 @@ export async function createWebgpuBackend(options: WebgpuOptions = {}): Promise<
   const name = description !== '' ? description : [vendor, architecture].filter((x) => x !== '').join(' ')
   const tighter = typeof options.limits === 'object' ? options.limits : {}
   const limits = { ...limitsOf(device), ...tighter }
-  const found = { laneBits, hasHalfConversions: await convertsHalves(device), hasSubgroupMatrices }
+  const hasHalfConversions = await convertsHalves(device).catch((cause: unknown) => {
+    throw new UserError('E_DEVICE', 'the WebGPU device runs no kernels', { cause })
+  })
+  const found = { laneBits, hasHalfConversions, hasSubgroupMatrices }
   return new WebgpuBackend(new WebgpuDevice(device, limits, found, options.memoryLimit), name)
 }
 

@@ -40,7 +40,7 @@ fn main(@builtin(global_invocation_id) at: vec3<u32>) {
   if (!right) { atomicAdd(&wrong, 1u); }
 }`
 
-/** Whether they do, of all halves and what is rounded to each. */
+/** Whether they do, of all halves and what is rounded to each. Rejects where the device takes no commands. */
 export async function convertsHalves(gpu: GPUDevice): Promise<boolean> {
   const module = gpu.createShaderModule({ code })
   const pipeline = await gpu.createComputePipelineAsync({ layout: 'auto', compute: { module, entryPoint: 'main' } })
