@@ -61,6 +61,7 @@ test('the page', () => {
     'calledFunctions',
     'foldExtremes',
     'shareReciprocals',
+    'movedHalves',
     'repeatLoops',
   ])
 })
