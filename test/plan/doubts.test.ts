@@ -1,9 +1,11 @@
 /** Kernels that their schedules speak against: taken apart where that is predicted faster, whole where it is not, on machines whose schedules have a price. */
 import { describe, expect, test } from 'vitest'
+import { traceFunction } from '../../src/api/tensor/traceFunction.ts'
 import { type Compiled, compileGraph } from '../../src/compile/index.ts'
 import { scheduledSteps, stepSeconds } from '../../src/compile/predicted.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Node } from '../../src/graph/node.ts'
+import * as s from '../../src/index.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
@@ -58,6 +60,17 @@ describe('kernels', () => {
     [4096, 40],
   ])('that gain stay whole, %i x %i', (...shape) => {
     for (const build of [softmax, meanOfRows]) expect(kernels(build, shape)).toBe(1)
+  })
+
+  test('of products with few columns are asked where the results are folded: windows of a convolution, averaged', () => {
+    const pooled = (x: s.Tensor, w: s.Tensor): s.Tensor => s.averagePool(s.conv(x, w, { padding: 'same' }), [5, 5])
+    const of = (filters: number, target: Machine): Compiled => {
+      const inputs = [s.spec([1, 18, 65, 65], 'f16'), s.spec([filters, 18, 5, 5], 'f16')]
+      return compileGraph(traceFunction(pooled, inputs).graph, { mode: 'fast', target })
+    }
+    const [apart, whole] = [of(2, wasmTarget), of(2, { ...wasmTarget, launch: 1 })]
+    expect([apart, whole].map((x) => x.report.totals.kernels)).toEqual([2, 1])
+    expect(seconds(apart, 2 ** 18)).toBeLessThan(seconds(whole, 2 ** 18))
   })
 
   test('are not asked in strict mode, nor on machines whose schedules have no price', () => {

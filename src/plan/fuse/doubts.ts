@@ -3,7 +3,7 @@
  * are taken apart, and what their parts are merged into is decided by their schedules.
  */
 import type { Node } from '../../graph/node.ts'
-import type { Body } from '../body/body.ts'
+import { type Body, pointsOf } from '../body/body.ts'
 import type { Made } from '../cost/candidateMemo.ts'
 import { leastSeconds, scheduledSeconds } from '../cost/loss.ts'
 import { byMember, piecesOf } from './pieces.ts'
@@ -12,14 +12,27 @@ import type { Planner } from './planner.ts'
 /** Schedules that take so many times what the planner counts are in doubt: of their kernels nearly all are as dear as that in parts, too. */
 const doubtful = 1.5
 
-/** Chains are not: taken apart they would store what they are there not to. Nor are products, which take most of their kernels either way. */
+/** Fewer rows or columns of a product than this fill no vectors. */
+const fewest = 16
+
+/**
+ * Chains are not: taken apart they would store what they are there not to. Nor are products, which take most of their kernels either way, but for narrow ones whose
+ * results are folded there.
+ */
 const isDoubtful = (made: Made): boolean =>
   made.scheduled !== undefined &&
   made.roles.chain === undefined &&
-  made.roles.kind !== 'matrix' &&
+  (made.roles.kind !== 'matrix' || isFoldedNarrow(made)) &&
   made.cost.seconds >= leastSeconds &&
   !isStraight(made.body) &&
   scheduledSeconds(made) > doubtful * made.cost.seconds
+
+/** Whether a product has few rows or columns, and other folds beside it. */
+function isFoldedNarrow({ body, roles: { matrix } }: Made): boolean {
+  if (matrix === undefined || !body.lets.some((l) => l.op.kind === 'reduce')) return false
+  const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
+  return [matrix.m, matrix.n].some((side) => pointsOf(extents, side) < fewest)
+}
 
 /** Whether a body folds nothing and goes through everything it touches along one axis alike: there a schedule has nothing to choose. */
 function isStraight({ lets, stores }: Body): boolean {
