@@ -1,12 +1,10 @@
 /** f16 by WGSL's built-in functions, which this software adapter has right of finite numbers alone; and the question whether a device has. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { createCompiledDevice } from '../../src/api/device/compiled.ts'
 import type { Device } from '../../src/api/device/device.ts'
-import { WebgpuBackend, webgpuCapabilities } from '../../src/backends/webgpu/backend.ts'
-import { WebgpuDevice } from '../../src/backends/webgpu/device.ts'
 import { convertsHalves } from '../../src/backends/webgpu/halves.ts'
-import { type DeviceLimits, limitNames, openAdapter, openGpu } from '../../src/backends/webgpu/host.ts'
+import { openAdapter, openGpu } from '../../src/backends/webgpu/host.ts'
 import * as s from '../../src/index.ts'
+import { deviceOf } from './made.ts'
 import { openSoftware } from './software.ts'
 
 let missing: string | undefined
@@ -19,12 +17,7 @@ beforeAll(async () => {
     return
   }
   gpu = await (await openAdapter(await openGpu())).requestDevice()
-  const limits = Object.fromEntries(limitNames.map((l) => [l, gpu.limits[l]])) as DeviceLimits
-  const backend = new WebgpuBackend(
-    new WebgpuDevice(gpu, limits, { laneBits: 0, hasHalfConversions: true, hasSubgroupMatrices: false }, undefined),
-    'built-in halves',
-  )
-  builtIn = createCompiledDevice('webgpu', backend, backend.machine, webgpuCapabilities)
+  builtIn = deviceOf(gpu, { laneBits: 0, hasHalfConversions: true, hasSubgroupMatrices: false })
 })
 beforeEach(({ skip }) => skip(missing !== undefined, missing))
 afterAll(() => s.setDevice('reference'))

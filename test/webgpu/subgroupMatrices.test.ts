@@ -3,14 +3,12 @@
  * so that what is tested is all but the device's own instructions (the GPU's checks run those).
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { createCompiledDevice } from '../../src/api/device/compiled.ts'
 import type { Device } from '../../src/api/device/device.ts'
-import { WebgpuBackend, webgpuCapabilities } from '../../src/backends/webgpu/backend.ts'
-import { WebgpuDevice } from '../../src/backends/webgpu/device.ts'
-import { type DeviceLimits, limitNames, openAdapter, openGpu } from '../../src/backends/webgpu/host.ts'
+import { openAdapter, openGpu } from '../../src/backends/webgpu/host.ts'
 import * as s from '../../src/index.ts'
 import { debug } from '../../src/schedule/debug.ts'
 import { webgpuTarget } from '../../src/target/webgpu.ts'
+import { deviceOf } from './made.ts'
 import { openSoftware } from './software.ts'
 
 const sources: string[] = []
@@ -71,15 +69,11 @@ beforeAll(async () => {
   const gpu = await adapter.requestDevice({ requiredLimits: { maxComputeWorkgroupStorageSize } })
   const make = gpu.createShaderModule.bind(gpu)
   gpu.createShaderModule = (d) => make({ ...d, code: withoutSubgroups(d.code) })
-  const limits = Object.fromEntries(limitNames.map((l) => [l, gpu.limits[l]])) as DeviceLimits
   const found = { laneBits: 0, hasHalfConversions: true, hasSubgroupMatrices: true }
-  const opening = new WebgpuDevice(gpu, limits, found, undefined)
   const machine = webgpuTarget({ ...found, storageBuffers: 8, sharedBytes: 49152 })
   // Tiles of f32 take twice as much as those of halves.
   const simt = { ...machine.simt, leastProduct: 0, maxSharedBytes: 22528 }
-  Object.assign(opening, { machine: { ...machine, simt } })
-  const backend = new WebgpuBackend(opening, 'emulated matrices')
-  device = createCompiledDevice('webgpu', backend, backend.machine, webgpuCapabilities)
+  device = deviceOf(gpu, found, { ...machine, simt })
   debug.verify = true
 })
 beforeEach(({ skip }) => skip(missing !== undefined, missing))

@@ -28,9 +28,8 @@ const isDoubtful = (made: Made): boolean =>
   scheduledSeconds(made) > doubtful * made.cost.seconds
 
 /** Whether a product has few rows or columns, and other folds beside it. */
-function isFoldedNarrow({ body, roles: { matrix } }: Made): boolean {
+function isFoldedNarrow({ body, roles: { matrix, extents } }: Made): boolean {
   if (matrix === undefined || !body.lets.some((l) => l.op.kind === 'reduce')) return false
-  const extents = new Map(body.axes.map((a) => [a.name, a.extent]))
   return [matrix.m, matrix.n].some((side) => pointsOf(extents, side) < fewest)
 }
 

@@ -1,27 +1,24 @@
 /** The code of products by subgroups together (subgroupMatrices.ts has the plan): sums stand in matrices, and come to registers behind the loop. */
 import { invariant } from '../../../diagnostics/errors.ts'
-import type { Carry, ValueId } from '../../../kernel/ir.ts'
+import type { ValueId } from '../../../kernel/ir.ts'
 import { matricesOf } from '../../../schedule/simt/access/tiles.ts'
 import {
+  lanes,
   matrixSize,
   resultCells,
   resultPitch,
   type SubgroupMatrices,
 } from '../../../schedule/simt/part/subgroupMatrices.ts'
-import type { VectorOperand, VectorProduct } from '../../../schedule/simt/part/vectorProduct.ts'
-import { add, and, type Block, bin, type Ex, forLoop, int, lit, lt, mul, shared, uint, v, when } from '../ir/ir.ts'
+import { lanes as four, type VectorOperand, type VectorProduct } from '../../../schedule/simt/part/vectorProduct.ts'
+import { add, and, type Block, bin, type Ex, forLoop, int, lit, lt, mul, shared, v, when } from '../ir/ir.ts'
 import { type Lanes, type Registers, registerAt, registerIndex, withLane } from '../ir/registers.ts'
 import { type Scope, type SharedTile, tid } from '../nest/scope.ts'
+import { divided } from '../scalar/quotient.ts'
 import type { ResultMatrices } from '../unit.ts'
-import { vectorsOf } from './operandVectors.ts'
+import { placeOfHalf, vectorsOf } from './operandVectors.ts'
 
-const four = 4
-
-const isPowerOfTwo = (n: number): boolean => Number.isInteger(Math.log2(n))
-const over = (e: Ex, n: number): Ex =>
-  n === 1 ? e : isPowerOfTwo(n) ? bin('>>', e, uint(Math.log2(n))) : bin('/', e, int(n))
 const rest = (e: Ex, n: number): Ex =>
-  n === 1 ? int(0) : isPowerOfTwo(n) ? bin('&', e, int(n - 1)) : bin('%', e, int(n))
+  n === 1 ? int(0) : Number.isInteger(Math.log2(n)) ? bin('&', e, int(n - 1)) : bin('%', e, int(n))
 
 /** Rows and columns that a subgroup has. */
 const rowsOf = ({ rows, down }: SubgroupMatrices): number => rows / down
@@ -32,7 +29,7 @@ export function openMatrices(scope: Scope, p: VectorProduct, out: Block): Result
   const { unit, layout, part } = scope
   const m = matricesOf(p, part, layout)
   const warp = unit.name('subgroup')
-  out.push({ k: 'let', name: warp, value: over(tid, 32) })
+  out.push({ k: 'let', name: warp, value: divided(tid, lanes) })
   const names = Array.from({ length: rowsOf(m) / matrixSize }, (_, i) =>
     Array.from({ length: columnsOf(m) / matrixSize }, (_, j) => unit.name(`sums_${p.dot}_${i}_${j}`)),
   )
@@ -42,7 +39,7 @@ export function openMatrices(scope: Scope, p: VectorProduct, out: Block): Result
 
 /** What only subgroups with results of their own do. */
 function forSubgroups({ threads }: Scope['layout'], m: ResultMatrices, body: Block): Block {
-  return m.down * m.across === threads / 32 ? body : when(lt(m.warp, int(m.down * m.across)), body)
+  return m.down * m.across === threads / lanes ? body : when(lt(m.warp, int(m.down * m.across)), body)
 }
 
 /** Adds the product of two staged tiles of halves to the matrices. */
@@ -62,23 +59,19 @@ export function multiplyMatrices(scope: Scope, p: VectorProduct, m: ResultMatric
     if (depth < m.depth) zeroDepth(scope, t, span, depth, m.depth, layout.threads, out)
   out.push({ k: 'barrier' })
   out.push({ k: 'comment', text: `dot %${p.dot}: ${m.names.length} x ${m.names[0]?.length} matrices a subgroup` })
-  const row = mul(over(m.warp, m.across), int(rowsOf(m)))
+  const row = mul(divided(m.warp, m.across), int(rowsOf(m)))
   const column = mul(rest(m.warp, m.across), int(columnsOf(m)))
   const [as, bs] = [
     m.names.map((_, i) => unit.name(`a_${p.dot}_${i}`)),
     (m.names[0] ?? []).map((_, j) => unit.name(`b_${p.dot}_${j}`)),
   ]
-  const load = (
-    name: string,
-    side: 'left' | 'right',
-    { array, depthLast }: SharedTile,
-    k: Ex,
-    x: Ex,
-  ): Block[number] => {
-    const pitch = array.pitch ?? 1
-    const [line, along] = depthLast ? [x, k] : [k, x]
+  const load = (name: string, side: 'left' | 'right', t: SharedTile, k: Ex, x: Ex): Block[number] => {
+    const { array, depthLast } = t
     const byRows = (side === 'left') === (depthLast === true)
-    return { k: 'matrix', of: { op: 'load', name, side, byRows, array, at: add(mul(line, int(pitch)), along), pitch } }
+    return {
+      k: 'matrix',
+      of: { op: 'load', name, side, byRows, array, at: placeOfHalf(t, k, x), pitch: array.pitch ?? 1 },
+    }
   }
   const step = (k: Ex): Block => [
     ...as.map((name, i) => load(name, 'left', ta, k, add(row, int(i * matrixSize)))),
@@ -128,20 +121,20 @@ function zeroDepth(
   out.push(forLoop('i32', { name, from: tid, to: int(count), step: threads, body }))
 }
 
-/** Brings the results to registers, behind the loop: of every subgroup one row of matrices after another. */
+/** Brings the results over `axes` to registers, behind the loop: of every subgroup one row of matrices after another. */
 export function closeMatrices(
   scope: Scope,
   p: VectorProduct,
-  m: ResultMatrices,
-  carry: Carry,
+  axes: readonly string[],
   to: Registers,
   out: Block,
 ): void {
-  const { layout, part, unit } = scope
+  const { layout, unit } = scope
+  const m = unit.matrices.get(p.dot)
+  invariant(m !== undefined, `the matrices of %${p.dot} are not open`)
   const cells = unit.scratch('f32', resultCells(m), '_matrix')
   const pitch = resultPitch(m)
-  const axes = part.axesOf(carry.param)
-  const down = over(m.warp, m.across)
+  const down = divided(m.warp, m.across)
   const column = mul(rest(m.warp, m.across), int(columnsOf(m)))
   const [va, vb] = [vectorsOf(scope, p.a, out), vectorsOf(scope, p.b, out)]
   const at = (o: VectorOperand, x: Lanes, lane: number): Lanes => withLane(x, o.vector, lane)
@@ -166,8 +159,8 @@ export function closeMatrices(
     )
     va.repeats.forEach((rows, r) => {
       const first = mul(va.at(r), int(four))
-      const inLine = rest(over(first, matrixSize), rowsOf(m) / matrixSize)
-      const place = add(mul(over(first, rowsOf(m)), int(matrixSize)), rest(first, matrixSize))
+      const inLine = rest(divided(first, matrixSize), rowsOf(m) / matrixSize)
+      const place = add(mul(divided(first, rowsOf(m)), int(matrixSize)), rest(first, matrixSize))
       const body: Block = []
       vb.repeats.forEach((columns, c) => {
         for (let y = 0; y < four; y++)

@@ -16,7 +16,7 @@ import { digitOf, inside, placeIn, type Scope, type SharedTile, withinTile } fro
 import type { SlicedTiles } from '../nest/slices.ts'
 import type { Accumulator } from '../reduce/open.ts'
 import { castEx } from '../scalar/arith.ts'
-import { type Vectors, vectorsOf } from './operandVectors.ts'
+import { placeOfHalf, type Vectors, vectorsOf } from './operandVectors.ts'
 
 /** The index of an axis at a point, counted from the program's first, or from that of its chunk. */
 function placeAlong(scope: Scope, axis: string, lanes: Lanes, inChunk: boolean): Ex {
@@ -52,33 +52,30 @@ export function fillVectors(
     const x = castEx(scope.part.dtypeOf(of), 'f32', point.read(of))
     return select(inside(scope, product.depth, at(lane)), x, lit('f32', 0))
   }
-  const place = (axes: readonly string[], from: number, lane: number): Ex =>
-    axes.reduce<Ex>((sum, a, i) => {
+  const place = (from: number, end: number, lane: number): Ex =>
+    to.axes.slice(from, end).reduce<Ex>((sum, a, i) => {
       return add(sum, mul(placeAlong(scope, a, at(lane), a === sliced), int(to.strides[from + i] ?? 0)))
     }, int(0))
   const rows = product.depth.length
-  const row = place(to.axes.slice(0, rows), 0, 0)
+  const across = (lane: number): Ex => place(rows, to.axes.length, lane)
+  const row = place(0, rows, 0)
   const turn = swizzleOf(operandOf(product, stage), to, bin('>>', row, uint(2)))
   const turned = (at: Ex): Ex => turnedBy(turn === undefined ? undefined : mul(turn, int(four)), at)
   const body: Block = []
   const n = axis === undefined ? 1 : scope.layout.axis(axis).vec
-  const each = product.onMatrices ? n : 0
-  for (let i = 0; i < each; i++) {
-    const [k, x] = [place(to.axes.slice(0, rows), 0, i), place(to.axes.slice(rows), rows, i)]
-    const [line, along] = to.depthLast ? [x, k] : [k, x]
-    const at = add(mul(line, int(to.array.pitch ?? 1)), along)
-    body.push({ k: 'matrix', of: { op: 'put', array: to.array, at, value: value(i) } })
-  }
-  for (let i = each; i < n; i += four) {
-    const start = turned(place(to.axes.slice(rows), rows, i))
-    if (n === 1) body.push({ k: 'vector', of: { op: 'put', array: to.array, row, at: start, value: value(0) } })
+  for (let i = 0; i < n; i += product.onMatrices ? 1 : four) {
+    if (product.onMatrices) {
+      const at = placeOfHalf(to, place(0, rows, i), across(i))
+      body.push({ k: 'matrix', of: { op: 'put', array: to.array, at, value: value(i) } })
+    } else if (n === 1)
+      body.push({ k: 'vector', of: { op: 'put', array: to.array, row, at: turned(across(0)), value: value(0) } })
     else {
       const values = Array.from({ length: four }, (_, lane) => value(i + lane))
-      body.push({ k: 'vector', of: { op: 'write', array: to.array, row, at: start, values } })
+      body.push({ k: 'vector', of: { op: 'write', array: to.array, row, at: turned(across(i)), values } })
     }
   }
-  const across = to.axes.filter((a) => a !== sliced)
-  const cond = and(scope.owner(to.axes), ...across.map((a) => withinTile(scope, a, at(0))))
+  const whole = to.axes.filter((a) => a !== sliced)
+  const cond = and(scope.owner(to.axes), ...whole.map((a) => withinTile(scope, a, at(0))))
   out.push(...when(cond, body))
 }
 

@@ -4,7 +4,7 @@ import { lanes as four, type VectorOperand } from '../../../schedule/simt/part/v
 import { rowMajorStrides } from '../../../types/shape.ts'
 import { add, type Block, type Ex, int, mul, v } from '../ir/ir.ts'
 import type { Lanes } from '../ir/registers.ts'
-import { digitOf, type Scope } from '../nest/scope.ts'
+import { digitOf, type Scope, type SharedTile } from '../nest/scope.ts'
 
 /** A thread's vectors of an operand's tile: the registers each stands for, and its place in a row. */
 export interface Vectors {
@@ -30,4 +30,10 @@ export function vectorsOf(scope: Scope, o: VectorOperand, out: Block): Vectors {
   const name = unit.name(`${o.vector}_at`)
   out.push({ k: 'let', name, value: base })
   return { repeats, at: (i) => add(v('i32', name), int(offsets[i] ?? 0)) }
+}
+
+/** The place of an element in a tile for matrices: of an index of the depth, and one along the results. */
+export function placeOfHalf({ array, depthLast }: SharedTile, k: Ex, x: Ex): Ex {
+  const [line, along] = depthLast ? [x, k] : [k, x]
+  return add(mul(line, int(array.pitch ?? 1)), along)
 }

@@ -24,7 +24,7 @@ import {
 } from '../ir/ir.ts'
 import { declare, type Registers, registerAt } from '../ir/registers.ts'
 import type { Scope } from '../nest/scope.ts'
-import { quotient } from '../scalar/quotient.ts'
+import { divided } from '../scalar/quotient.ts'
 import type { LoadsAhead, WordsAhead } from '../unit.ts'
 import { forGroups, groupNumber, readGroups, shareCopies, startAhead, type WideRead } from './earlyLoads.ts'
 import { openPlaces, plainSite, type SiteOf } from './loadPlaces.ts'
@@ -103,7 +103,7 @@ function openRing(scope: Scope, course: Course, { slots, loads: plans }: Prefetc
   }
   for (let i = 0; i + 1 < slots; i++) begin(add(from, int(i * course.step)), int(i), out)
   const done = sub(start, from)
-  const step = Number.isInteger(Math.log2(course.step)) ? quotient(done, course.step) : bin('/', done, int(course.step))
+  const step = divided(done, course.step)
   const slot = (ahead: number): Ex => cast('i32', bin('%', add(step, int(ahead)), int(slots)))
   body.push({ k: 'call', fn: `copy_wait_${slots - 2}`, args: [] })
   body.push({ k: 'let', name: laterName, value: slot(slots - 1) }, { k: 'let', name: nowName, value: slot(0) })

@@ -1,6 +1,7 @@
 /** Kernel loops: an axis in blocks, in order, with tiles carried in registers. */
 import { invariant } from '../../../diagnostics/errors.ts'
 import type { Carry, LoopStmt, ValueId } from '../../../kernel/ir.ts'
+import { isOnMatrices } from '../../../schedule/simt/part/matrixCarries.ts'
 import { tilesOf } from '../../../schedule/simt/prefetch/copiedStages.ts'
 import type { OperandPrefetch } from '../../../schedule/simt/prefetch/operandPrefetch.ts'
 import type { LoopWork, Sequence } from '../../../schedule/simt/sequence/sequence.ts'
@@ -29,7 +30,7 @@ import { openPipeline } from '../memory/prefetch.ts'
 import { openRing, startCopy } from '../memory/stage.ts'
 import { openCarried } from '../reduce/carried.ts'
 import { eachKept } from '../reduce/fold.ts'
-import { quotient } from '../scalar/quotient.ts'
+import { divided } from '../scalar/quotient.ts'
 import { Point } from './point.ts'
 import { type Held, type Scope, type SharedTile, tid } from './scope.ts'
 
@@ -67,18 +68,16 @@ export function emitLoop(scope: Scope, work: LoopWork, emit: EmitSequence, out: 
   const from = bound(s.from, lit(type, 0), `${s.axis}_from`)
   const to = bound(s.to, extent, `${s.axis}_to`)
   const carried = new Map<Carry, Registers>()
-  for (const c of work.onMatrices) {
-    const product = part.vectorProducts.get(c.next)
-    if (product !== undefined) unit.matrices.set(c.next, openMatrices(scope, product, out))
-  }
-  const inRegisters = s.carries.filter((c) => !work.onMatrices.includes(c))
-  for (const c of inRegisters) {
-    const axes = part.axesOf(c.param)
-    const r: Registers = { name: unit.name(`carry_${c.param}`), type: regType(c.dtype), length: scope.registers(axes) }
+  const declareCarry = (c: Carry): Registers => {
+    const length = scope.registers(part.axesOf(c.param))
+    const r: Registers = { name: unit.name(`carry_${c.param}`), type: regType(c.dtype), length }
     declare(r, out)
-    copyInto(scope, r, axes, c.init, out)
     carried.set(c, r)
+    return r
   }
+  for (const { product } of work.onMatrices) unit.matrices.set(product.dot, openMatrices(scope, product, out))
+  const inRegisters = s.carries.filter((c) => !isOnMatrices(part, c))
+  for (const c of inRegisters) copyInto(scope, declareCarry(c), part.axesOf(c.param), c.init, out)
   const body: Block = []
   const counter = unit.name(`${s.axis}_start`)
   const start: Ex = isSingle ? from : v(type, counter)
@@ -113,15 +112,8 @@ export function emitLoop(scope: Scope, work: LoopWork, emit: EmitSequence, out: 
     const r = carried.get(c)
     if (r !== undefined) addShares(scope, r, part.axesOf(c.param), out)
   }
-  for (const c of work.onMatrices) {
-    const [product, matrices] = [part.vectorProducts.get(c.next), unit.matrices.get(c.next)]
-    if (product === undefined || matrices === undefined) continue
-    const axes = part.axesOf(c.param)
-    const r: Registers = { name: unit.name(`carry_${c.param}`), type: regType(c.dtype), length: scope.registers(axes) }
-    declare(r, out)
-    closeMatrices(scope, product, matrices, c, r, out)
-    carried.set(c, r)
-  }
+  for (const { carry: c, product } of work.onMatrices)
+    closeMatrices(scope, product, part.axesOf(c.param), declareCarry(c), out)
   for (const [c, r] of carried) scope.held.set(c.result, heldIn(scope, r, part.axesOf(c.param)))
 }
 
@@ -172,8 +164,7 @@ function openOperands(
     to.push({ k: 'call', fn: 'copy_commit', args: [] })
   }
   const slotOf = (at: Ex, ahead: number): Ex => {
-    const step = Number.isInteger(Math.log2(s.block)) ? quotient(at, s.block) : bin('/', at, int(s.block))
-    return cast('i32', bin('%', add(step, int(ahead)), int(slots)))
+    return cast('i32', bin('%', add(divided(at, s.block), int(ahead)), int(slots)))
   }
   const slot = (ahead: number): Ex => slotOf(start, ahead)
   for (let i = 0; i < early; i++)

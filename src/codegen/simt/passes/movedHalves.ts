@@ -1,17 +1,13 @@
 /** Halves that only move, from memory through registers into tiles of matrices, keep their bits: they are not converted to f32 and back. */
 import { type Ex, elem, type S, select, uint, v } from '../ir/ir.ts'
 import { expressionsIn, mapBodies, visitIn, visitStatements } from '../ir/walk.ts'
-
-/** The word of whose lower half a half is made: what is masked off above it does not count. */
-function wordOf(bits: Ex): Ex {
-  return bits.k === 'bin' && bits.op === '&' && bits.b.k === 'lit' && bits.b.value === 0xffff ? bits.a : bits
-}
+import { unmaskedHalf } from '../scalar/arith.ts'
 
 /** The bits of a half, where an expression is one as it stands: of memory, zero, or held by one of the names. */
 function bitsOf(e: Ex, held: ReadonlySet<string>): Ex | undefined {
   switch (e.k) {
     case 'call':
-      return e.fn === 'f16_value' && e.args[0] !== undefined ? wordOf(e.args[0]) : undefined
+      return e.fn === 'f16_value' && e.args[0] !== undefined ? unmaskedHalf(e.args[0]) : undefined
     case 'lit':
       return Object.is(e.value, 0) ? uint(0) : undefined
     case 'var':

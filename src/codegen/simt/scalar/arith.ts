@@ -208,6 +208,10 @@ export function bitsOf(dtype: DType, x: Ex): Ex {
   }
 }
 
+/** What a lower half is taken out of, where nothing asks for the bits above it. */
+export const unmaskedHalf = (bits: Ex): Ex =>
+  bits.k === 'bin' && bits.op === '&' && bits.b.k === 'lit' && bits.b.value === 0xffff ? bits.a : bits
+
 /** The register value of a dtype whose bits are the low ones of a word; `clean`: the others are zero. */
 export function fromBits(dtype: DType, word: Ex, clean: boolean): Ex {
   switch (dtype) {

@@ -1,5 +1,5 @@
 /** Quotients of places by powers of two: multiples are divided apart, so that constants stay constants. */
-import { bin, constantOf, type Ex, indexConstantOf, lit, uint } from '../ir/ir.ts'
+import { bin, constantOf, type Ex, indexConstantOf, int, lit, uint } from '../ir/ir.ts'
 
 /** e / n where every part of e is seen to be a multiple of n. */
 function exactQuotient(e: Ex, n: number): Ex | undefined {
@@ -27,3 +27,6 @@ export function quotient(e: Ex, n: number): Ex {
   }
   return bin('>>', e, uint(Math.log2(n)))
 }
+
+/** Floor quotient by any number, of what is not negative. */
+export const divided = (e: Ex, n: number): Ex => (Number.isInteger(Math.log2(n)) ? quotient(e, n) : bin('/', e, int(n)))

@@ -1,7 +1,20 @@
 /** What loops carry in matrices of subgroups (subgroupMatrices.ts), from zeros to the end. */
-import { type Carry, operandsOf, type ValueId } from '../../../kernel/ir.ts'
+import { type Carry, type LoopStmt, operandsOf, type ValueId } from '../../../kernel/ir.ts'
 import { storeValues } from './facts.ts'
 import type { Part } from './part.ts'
+import type { VectorProduct } from './vectorProduct.ts'
+
+/** What a loop carries so, and the product that adds to it. */
+export interface MatrixCarry {
+  readonly carry: Carry
+  readonly product: VectorProduct
+}
+
+export const matrixCarries = ({ vectorProducts }: Part, { carries }: LoopStmt): readonly MatrixCarry[] =>
+  carries.flatMap((carry) => {
+    const product = vectorProducts.get(carry.next)
+    return product?.onMatrices ? [{ carry, product }] : []
+  })
 
 /** Whether what a loop carries stands in matrices until its end. */
 export const isOnMatrices = ({ vectorProducts }: Part, { next }: Carry): boolean =>

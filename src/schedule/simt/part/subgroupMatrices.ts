@@ -33,7 +33,8 @@ const fewThreads = 128
 const tilePadding = 8
 const resultPadding = 4
 
-const lanes = 32
+/** Threads of a subgroup. */
+export const lanes = 32
 
 /** The least multiple of a matrix's size that is not less than a number. */
 export const wholeMatrices = (n: number): number => Math.ceil(n / matrixSize) * matrixSize

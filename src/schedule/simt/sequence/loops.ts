@@ -6,7 +6,7 @@ import type { LoadPlan } from '../access/loadPlan.ts'
 import type { KnownRange, LoadedEarly, Place } from '../access/place.ts'
 import { matricesOf } from '../access/tiles.ts'
 import { carriedTotalsOf } from '../fold/carriedTotals.ts'
-import { isOnMatrices } from '../part/matrixCarries.ts'
+import { matrixCarries } from '../part/matrixCarries.ts'
 import type { Part } from '../part/part.ts'
 import { resultCells } from '../part/subgroupMatrices.ts'
 import { tilesOf } from '../prefetch/copiedStages.ts'
@@ -36,11 +36,9 @@ export function planLoop(at: Place, loop: LoopStmt, before: readonly LetStmt[], 
   const shares = loop.carries.filter((c) => part.products.get(c.next)?.warpsOfDepth !== undefined)
   for (const c of shares)
     at.shared.slots(registerType(c.dtype), at.registers(part.axesOf(c.param)) * at.layout.threads, '_depth')
-  const onMatrices = loop.carries.filter((c) => isOnMatrices(part, c))
-  for (const c of onMatrices) {
-    const product = part.vectorProducts.get(c.next)
-    if (product !== undefined) at.shared.slots('f32', resultCells(matricesOf(product, part, at.layout)), '_matrix')
-  }
+  const onMatrices = matrixCarries(part, loop)
+  for (const { product } of onMatrices)
+    at.shared.slots('f32', resultCells(matricesOf(product, part, at.layout)), '_matrix')
   const now: KnownRange = isSingle ? range : { start: undefined, end: undefined }
   const ring: LoadedEarly | undefined =
     prefetch?.into === 'ring' ? { layout: at.layout, loads: prefetch.loads } : undefined

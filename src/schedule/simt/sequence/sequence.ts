@@ -15,6 +15,7 @@ import type { StreamPlan } from '../fold/onlineSums.ts'
 import type { ScanPlan } from '../fold/scans.ts'
 import type { Layout } from '../layout/layout.ts'
 import type { Filter } from '../part/filter.ts'
+import type { MatrixCarry } from '../part/matrixCarries.ts'
 import type { Product } from '../part/product.ts'
 import type { VectorProduct } from '../part/vectorProduct.ts'
 import type { Windows } from '../part/windows.ts'
@@ -136,7 +137,7 @@ export interface LoopWork {
   /** Sums that it carries in more than one accumulator. */
   readonly totals: readonly CarriedTotals[]
   /** Sums that stand in matrices of subgroups: they come to registers behind it. */
-  readonly onMatrices: readonly Carry[]
+  readonly onMatrices: readonly MatrixCarry[]
   /** Sums of which every warp carries its share of the depth: they are put together behind it, through shared memory. */
   readonly shares: readonly Carry[]
   readonly body: Sequence

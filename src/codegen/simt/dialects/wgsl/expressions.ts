@@ -8,7 +8,7 @@ import { sizeOf } from '../../../../types/shape.ts'
 import type { ThreadCode } from '../../ir/code.ts'
 import { type Binary, bin, type Ex, isWideType, type Type } from '../../ir/ir.ts'
 import { quotient } from '../../scalar/quotient.ts'
-import { decimal, Printer } from '../shared/print.ts'
+import { decimal, type Library, Printer } from '../shared/print.ts'
 import { extremeOfLiteral } from './extremes.ts'
 import { builtInHalves, halfOfWord } from './halves.ts'
 import { wgslInline, wgslLibrary } from './library.ts'
@@ -29,6 +29,8 @@ const components = ['x', 'y', 'z', 'w']
 /** Whether an expression is a literal zero of either sign. */
 export const isZero = (e: Ex): e is Extract<Ex, { k: 'lit' }> => e.k === 'lit' && e.type === 'f32' && e.value === 0
 
+const libraryWithHalves: Library = { ...wgslLibrary, ...builtInHalves }
+
 export abstract class WgslExpressions extends Printer {
   private readonly words: ReadonlyMap<string, Words>
   private readonly params: ReadonlyMap<string, KernelParam>
@@ -40,7 +42,7 @@ export abstract class WgslExpressions extends Printer {
   usesSubgroups = false
 
   constructor(code: ThreadCode) {
-    super(code.machine.hasHalfConversions ? { ...wgslLibrary, ...builtInHalves } : wgslLibrary, wgslInline)
+    super(code.machine.hasHalfConversions ? libraryWithHalves : wgslLibrary, wgslInline)
     this.convertsHalves = code.machine.hasHalfConversions
     this.params = new Map(code.kernel.params.map((p) => [p.name, p]))
     this.words = wordsOfAll(code.kernel.params, code.body)

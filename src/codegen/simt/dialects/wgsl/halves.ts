@@ -3,6 +3,7 @@
  * range, and in which direction they round ("Data Packing Built-in Functions"): a device is asked (`backends/webgpu/halves.ts`).
  */
 import type { Ex } from '../../ir/ir.ts'
+import { unmaskedHalf } from '../../scalar/arith.ts'
 import { fn, type Library } from '../shared/print.ts'
 
 export const arithmeticHalves: Library = {
@@ -46,11 +47,9 @@ export const builtInHalves: Library = {
   round_f16: fn('fn round_f16(a: f32) -> f32 {\n  return unpack2x16float(pack2x16float(vec2<f32>(a, 0.0))).x;\n}'),
 }
 
-const isLiteral = (e: Ex, value: number): boolean => e.k === 'lit' && e.value === value
-
 /** The word of which a half is the lower or the upper one, by what is left of it: nothing is shifted or masked. */
 export function halfOfWord(h: Ex): { readonly word: Ex; readonly upper: boolean } {
-  const bits = h.k === 'bin' && h.op === '&' && isLiteral(h.b, 0xffff) ? h.a : h
-  const upper = bits.k === 'bin' && bits.op === '>>' && isLiteral(bits.b, 16)
+  const bits = unmaskedHalf(h)
+  const upper = bits.k === 'bin' && bits.op === '>>' && bits.b.k === 'lit' && bits.b.value === 16
   return { word: upper ? bits.a : bits, upper }
 }
