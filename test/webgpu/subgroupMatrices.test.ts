@@ -17,23 +17,28 @@ const sources: string[] = []
 function withoutSubgroups(code: string): string {
   if (!code.includes('subgroup_matrix')) return code
   sources.push(code)
-  const tiles = [...code.matchAll(/var<workgroup> (\w+): array<f16, \d+>;/g)].map(([, name]) => name)
-  const cells = [...code.matchAll(/var<workgroup> (\w+): array<f32, \d+>;/g)].map(([, name]) => name)
+  const tiles = [...code.matchAll(/var<workgroup> (\w+): array<vec4<u32>, \d+>;/g)].map(([, name]) => name)
+  // Places and pitches count groups: of eight halves, or of four sums.
   const load = (name: string | undefined, order: string, place: string): string => `
 fn load_${name}_${order}(at: u32, pitch: u32) -> array<f32, 256> {
   var m: array<f32, 256>;
-  for (var r = 0u; r < 16u; r++) { for (var c = 0u; c < 16u; c++) { m[r * 16u + c] = ${name}[at + ${place}]; } }
+  for (var r = 0u; r < 16u; r++) { for (var c = 0u; c < 16u; c++) {
+    let half = ${place};
+    m[r * 16u + c] = unpack2x16float(${name}[at + half / 8u][(half / 2u) & 3u])[half & 1u];
+  } }
   return m;
 }`
   const loads = tiles.flatMap((name) => [
-    load(name, 'col_major', 'c * pitch + r'),
-    load(name, 'row_major', 'r * pitch + c'),
+    load(name, 'col_major', 'c * pitch * 8u + r'),
+    load(name, 'row_major', 'r * pitch * 8u + c'),
   ])
-  const stores = cells.map(
+  const stores = tiles.map(
     (name) => `
 fn store_${name}(at: u32, m: array<f32, 256>, pitch: u32) {
   var all = m;
-  for (var r = 0u; r < 16u; r++) { for (var c = 0u; c < 16u; c++) { ${name}[at + r * pitch + c] = all[r * 16u + c]; } }
+  for (var r = 0u; r < 16u; r++) { for (var c = 0u; c < 16u; c++) {
+    ${name}[at + r * pitch + c / 4u][c & 3u] = bitcast<u32>(all[r * 16u + c]);
+  } }
 }`,
   )
   const multiply = `
@@ -46,9 +51,6 @@ fn multiply(a: array<f32, 256>, b: array<f32, 256>, sums: array<f32, 256>) -> ar
 }`
   const plain = code
     .replace(/^(enable (f16|chromium_\w+)|diagnostic\(.*\));$/gm, '')
-    .replace(/array<f16, (\d+)>/g, 'array<f32, $1>')
-    .replace(/\bf16\(/g, 'f32(')
-    .replace(/bitcast<vec2<f16>>/g, 'unpack2x16float')
     .replace(/subgroup_matrix_result<f32, 16, 16>/g, 'array<f32, 256>')
     .replace(/subgroupMatrixLoad<subgroup_matrix_\w+<f16, 16, 16>, (\w+)>\(&(\w+), /g, 'load_$2_$1(')
     .replace(/subgroupMatrixStore<row_major>\(&(\w+), /g, 'store_$1(')
@@ -71,7 +73,6 @@ beforeAll(async () => {
   gpu.createShaderModule = (d) => make({ ...d, code: withoutSubgroups(d.code) })
   const found = { laneBits: 0, hasHalfConversions: true, hasSubgroupMatrices: true }
   const machine = webgpuTarget({ ...found, storageBuffers: 8, sharedBytes: 49152 })
-  // Tiles of f32 take twice as much as those of halves.
   const simt = { ...machine.simt, leastProduct: 0, maxSharedBytes: 22528 }
   device = deviceOf(gpu, found, { ...machine, simt })
   debug.verify = true

@@ -57,8 +57,9 @@ export interface WordsAhead extends LoadPlan {
   readonly registers: Registers
 }
 
-/** Matrices of a product's results, by the rows and columns of them that a subgroup has, and the subgroup that a thread is in. */
+/** Matrices of a product's results, by the rows and columns of them that a subgroup has, the subgroup that a thread is in, and the array that the product has. */
 export interface ResultMatrices extends SubgroupMatrices {
+  readonly array: SharedArray
   readonly names: readonly (readonly string[])[]
   readonly warp: Ex
 }
@@ -139,7 +140,7 @@ export class Unit {
     wish: string,
     type: Type,
     length: number,
-    like: Pick<SharedArray, 'half' | 'align' | 'pitch'> = {},
+    like: Pick<SharedArray, 'half' | 'align' | 'pitch' | 'inGroups'> = {},
   ): SharedArray {
     const a: SharedArray = { name: this.name(wish), type, length: Math.max(1, length), ...like }
     this.shared.push(a)

@@ -96,9 +96,50 @@ describe('code', () => {
   })
 
   test('halves are moved, not converted', () => {
-    expect(source).toContain('= bitcast<vec2<f16>>(')
     expect(source).not.toContain('unpack2x16float')
   })
+
+  test('tiles and results have one array, which is written and read in groups of 16 bytes', () => {
+    expect(source.match(/var<workgroup>.*/g)).toEqual(['var<workgroup> tiles_8: array<vec4<u32>, 640>;'])
+    expect(source.match(/tiles_8\[.*\] = vec4<u32>\(/g)).toHaveLength(4)
+    expect(source.match(/= bitcast<vec4<f32>>\(tiles_8\[/g)).toHaveLength(8)
+  })
+
+  test('all threads take as much of each row of matrices: nothing asks which', () => {
+    const behind = source.slice(source.indexOf('subgroupMatrixStore'))
+    expect(behind).not.toContain('if (')
+  })
+
+  test('loads of a step are on their way while the step before is multiplied', () => {
+    const [, loop = ''] = source.split('for (var k_start')
+    expect(loop.indexOf('x0_ahead[0] = ')).toBeGreaterThan(
+      loop.lastIndexOf('tiles_8[', loop.indexOf('subgroupMatrixLoad')),
+    )
+    expect(loop.indexOf('x0_ahead[0] = ')).toBeLessThan(loop.indexOf('subgroupMatrixLoad'))
+  })
+
+  test.each([
+    [
+      'first',
+      [1024, 1003, 1024],
+      /stage %4 .*i \(\d+ repeats x \d+ threads x 8 side by side\), k \(1 repeats x 32 threads/,
+    ],
+    [
+      'second',
+      [1024, 1024, 1003],
+      /stage %5 .*k \(\d+ repeats x \d+ threads x 8 side by side\), j \(2 repeats x 32 threads/,
+    ],
+  ] as const)(
+    'where halves of the %s operand lie askew, neighbouring threads load neighbours and write groups across',
+    (...each) => {
+      const [, [m, k, n], stage] = each
+      const sizes = [
+        [m, k],
+        [k, n],
+      ]
+      expect(scheduleOf(kernelOf(product, sizes, 'f16'))).toMatch(stage)
+    },
+  )
 
   test('the registers that results come to are not zeroed first', () => {
     expect(source).not.toMatch(/const_\d+\[\d+\] = 0/)
@@ -108,10 +149,10 @@ describe('code', () => {
 describe('halves that only move', () => {
   const word = v('u32', 'w')
   const half = call('f32', 'f16_value', word)
-  const array = { name: 'tile', type: 'f32', length: 8, half: true } as const
+  const array = { name: 'tile', type: 'u32', length: 4, inGroups: true } as const
   const put = (value: S & { k: 'matrix' }): S => value
   const into = (value: Parameters<typeof bitcast>[1]): S =>
-    put({ k: 'matrix', of: { op: 'put', array, at: int(0), value } })
+    put({ k: 'matrix', of: { op: 'put', array, at: int(0), values: Array.from({ length: 8 }, () => value) } })
   const declared: readonly S[] = [
     { k: 'array', name: 'r', type: 'f32', length: 2 },
     { k: 'assign', to: elem('f32', 'r', int(0)), value: half },

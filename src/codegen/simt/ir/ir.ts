@@ -166,7 +166,10 @@ export type VectorOp =
   /** Adds the product of a number and a vector. */
   | { readonly op: 'multiplyAdd'; readonly to: string; readonly a: Ex; readonly b: string }
 
-/** Operations of a subgroup on matrices of 16 x 16: halves of two tiles in shared memory, and running sums in f32. Places count elements. */
+/**
+ * Operations of a subgroup on matrices of 16 x 16: halves of two tiles in shared memory, and running sums in f32. Both are in arrays of groups of 16 bytes; places
+ * and pitches count elements, whole groups of them.
+ */
 export type MatrixOp =
   | { readonly op: 'zeros'; readonly name: string }
   /** An immutable operand; `byRows`: a row of the tile is a row of the matrix, else a column. */
@@ -181,7 +184,7 @@ export type MatrixOp =
     }
   /** Adds the product of two. */
   | { readonly op: 'multiplyAdd'; readonly to: string; readonly a: string; readonly b: string }
-  /** Rows of sums into an array of f32. */
+  /** Rows of sums into an array. */
   | {
       readonly op: 'store'
       readonly name: string
@@ -189,8 +192,10 @@ export type MatrixOp =
       readonly at: Ex
       readonly pitch: number
     }
-  /** One thread writes one half: a value of f32, or (u32) the bits of one below others. */
-  | { readonly op: 'put'; readonly array: SharedArray; readonly at: Ex; readonly value: Ex }
+  /** One thread writes a group of halves: values of f32, or (u32) the bits of each below others. */
+  | { readonly op: 'put'; readonly array: SharedArray; readonly at: Ex; readonly values: readonly Ex[] }
+  /** One thread reads a group of sums as an immutable vector. */
+  | { readonly op: 'take'; readonly name: string; readonly array: SharedArray; readonly at: Ex }
 
 /** An array in shared memory. */
 export interface SharedArray {
@@ -201,6 +206,8 @@ export interface SharedArray {
   readonly half?: boolean
   /** Elements of a row, where the array is rows of vectors of four. */
   readonly pitch?: number
+  /** Words are read and written by fours. */
+  readonly inGroups?: boolean
   /** Bytes its address is a multiple of (16 if absent). */
   readonly align?: number
   /** A thread reads and writes cells of its own alone: no barrier guards them. */

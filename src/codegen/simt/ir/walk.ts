@@ -253,13 +253,13 @@ function operandsOfVector(o: VectorOp): readonly Ex[] {
 }
 
 function operandsOfMatrix(o: MatrixOp): readonly Ex[] {
-  if (o.op === 'put') return [o.at, o.value]
-  return o.op === 'load' || o.op === 'store' ? [o.at] : []
+  if (o.op === 'put') return [o.at, ...o.values]
+  return o.op === 'zeros' || o.op === 'multiplyAdd' ? [] : [o.at]
 }
 
 function mapMatrix(o: MatrixOp, go: (e: Ex) => Ex): MatrixOp {
-  if (o.op === 'put') return { ...o, at: go(o.at), value: go(o.value) }
-  return o.op === 'load' || o.op === 'store' ? { ...o, at: go(o.at) } : o
+  if (o.op === 'put') return { ...o, at: go(o.at), values: o.values.map(go) }
+  return o.op === 'zeros' || o.op === 'multiplyAdd' ? o : { ...o, at: go(o.at) }
 }
 
 /** The operation with other operands. */

@@ -2,6 +2,7 @@
 import { invariant } from '../../../diagnostics/errors.ts'
 import type { ValueId } from '../../../kernel/ir.ts'
 import { threadsOf } from '../../../schedule/simt/layout/layout.ts'
+import { halvesOfGroup } from '../../../schedule/simt/part/subgroupMatrices.ts'
 import {
   lanes as four,
   operandOf,
@@ -16,7 +17,8 @@ import { digitOf, inside, placeIn, type Scope, type SharedTile, withinTile } fro
 import type { SlicedTiles } from '../nest/slices.ts'
 import type { Accumulator } from '../reduce/open.ts'
 import { castEx } from '../scalar/arith.ts'
-import { placeOfHalf, type Vectors, vectorsOf } from './operandVectors.ts'
+import { putGroup } from './multiplyMatrices.ts'
+import { type Vectors, vectorsOf } from './operandVectors.ts'
 
 /** The index of an axis at a point, counted from the program's first, or from that of its chunk. */
 function placeAlong(scope: Scope, axis: string, lanes: Lanes, inChunk: boolean): Ex {
@@ -34,7 +36,7 @@ function swizzleOf(o: VectorOperand | undefined, { array }: SharedTile, fours: E
   return o?.swizzled === undefined || among < 2 ? undefined : bin('&', fours, int(among - 1))
 }
 
-/** Writes a point (or the lanes of its vector): outside the range of the depth it is zero. */
+/** Writes a vector of a tile, or single elements, or a group of halves for matrices: outside the range of the depth it is zero. */
 export function fillVectors(
   p: Point,
   product: VectorProduct,
@@ -63,16 +65,13 @@ export function fillVectors(
   const turned = (at: Ex): Ex => turnedBy(turn === undefined ? undefined : mul(turn, int(four)), at)
   const body: Block = []
   const n = axis === undefined ? 1 : scope.layout.axis(axis).vec
-  for (let i = 0; i < n; i += product.onMatrices ? 1 : four) {
-    if (product.onMatrices) {
-      const at = placeOfHalf(to, place(0, rows, i), across(i))
-      body.push({ k: 'matrix', of: { op: 'put', array: to.array, at, value: value(i) } })
-    } else if (n === 1)
+  const each = product.onMatrices ? halvesOfGroup : four
+  for (let i = 0; i < n; i += each) {
+    const values = Array.from({ length: Math.min(n, each) }, (_, lane) => value(i + lane))
+    if (product.onMatrices) body.push(putGroup(to, place(0, rows, i), across(i), values))
+    else if (n === 1)
       body.push({ k: 'vector', of: { op: 'put', array: to.array, row, at: turned(across(0)), value: value(0) } })
-    else {
-      const values = Array.from({ length: four }, (_, lane) => value(i + lane))
-      body.push({ k: 'vector', of: { op: 'write', array: to.array, row, at: turned(across(i)), values } })
-    }
+    else body.push({ k: 'vector', of: { op: 'write', array: to.array, row, at: turned(across(i)), values } })
   }
   const whole = to.axes.filter((a) => a !== sliced)
   const cond = and(scope.owner(to.axes), ...whole.map((a) => withinTile(scope, a, at(0))))

@@ -4,11 +4,14 @@ import { lanes as four, type VectorOperand } from '../../../schedule/simt/part/v
 import { rowMajorStrides } from '../../../types/shape.ts'
 import { add, type Block, type Ex, int, mul, v } from '../ir/ir.ts'
 import type { Lanes } from '../ir/registers.ts'
-import { digitOf, type Scope, type SharedTile } from '../nest/scope.ts'
+import { digitOf, type Scope } from '../nest/scope.ts'
 
 /** A thread's vectors of an operand's tile: the registers each stands for, and its place in a row. */
 export interface Vectors {
   readonly repeats: readonly Lanes[]
+  /** The place of the first thread's, and how far the last thread's is behind it. */
+  readonly first: readonly number[]
+  readonly most: number
   readonly at: (i: number) => Ex
 }
 
@@ -18,10 +21,12 @@ export function vectorsOf(scope: Scope, o: VectorOperand, out: Block): Vectors {
   let repeats: Lanes[] = [new Map()]
   let offsets = [0]
   let base: Ex = int(0)
+  let most = 0
   o.own.forEach((x, i) => {
     const { bits, reps, vec } = layout.axis(x)
     const stride = ((strides[i] ?? 1) * vec) / four
     base = add(base, mul(digitOf(bits), int(stride)))
+    most += (2 ** bits.length - 1) * stride
     repeats = repeats.flatMap((m) =>
       Array.from({ length: reps }, (_, rep): Lanes => new Map([...m, [x, { rep: int(rep), lane: int(0) }]])),
     )
@@ -29,11 +34,5 @@ export function vectorsOf(scope: Scope, o: VectorOperand, out: Block): Vectors {
   })
   const name = unit.name(`${o.vector}_at`)
   out.push({ k: 'let', name, value: base })
-  return { repeats, at: (i) => add(v('i32', name), int(offsets[i] ?? 0)) }
-}
-
-/** The place of an element in a tile for matrices: of an index of the depth, and one along the results. */
-export function placeOfHalf({ array, depthLast }: SharedTile, k: Ex, x: Ex): Ex {
-  const [line, along] = depthLast ? [x, k] : [k, x]
-  return add(mul(line, int(array.pitch ?? 1)), along)
+  return { repeats, first: offsets, most, at: (i) => add(v('i32', name), int(offsets[i] ?? 0)) }
 }

@@ -71,6 +71,7 @@ export function openPipeline(
         [{ layout: scope.layout, loads: prefetch.loads }, ...(prefetch.ofStages?.of ?? [])],
         out,
         body,
+        prefetch.ofStages?.during,
       )
 }
 
@@ -111,13 +112,14 @@ function openRing(scope: Scope, course: Course, { slots, loads: plans }: Prefetc
   return { ring }
 }
 
-/** The same into registers, one iteration early: of plans under one layout and another. */
+/** The same into registers, one iteration early: of plans under one layout and another; `during` a product, or from the beginning of the body. */
 export function openRegisters(
   scope: Scope,
   course: Course,
   plans: readonly LoadedEarly[],
   out: Block,
   body: Block,
+  during?: ValueId,
 ): Pipeline {
   const { unit } = scope
   const words = new Map<ValueId, WordsAhead>()
@@ -127,8 +129,12 @@ export function openRegisters(
     const type = wordType(unit.param(param))
     const length = plan.groups * plan.words
     const registers: Registers = { name: unit.name(`${param}_ahead`), type, length }
-    const now: Registers = { name: unit.name(`${param}_now`), type, length }
     declare(registers, out)
+    if (during !== undefined) {
+      words.set(plan.let.id, { ...plan, registers })
+      return { layout, plan, registers }
+    }
+    const now: Registers = { name: unit.name(`${param}_now`), type, length }
     declare(now, body)
     for (let i = 0; i < length; i++)
       body.push({ k: 'assign', to: registerAt(now, int(i)), value: registerAt(registers, int(i)) })
@@ -152,7 +158,10 @@ export function openRegisters(
       })
     })
   begin(course.from, out)
-  begin(add(course.start, int(course.step)), body)
+  const next: Block = []
+  begin(add(course.start, int(course.step)), next)
+  if (during === undefined) body.push(...next)
+  else unit.meanwhile.set(during, next)
   return { words }
 }
 

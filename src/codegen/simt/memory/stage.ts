@@ -1,5 +1,6 @@
 /** Staging: tiles in shared memory, and what fills them. */
 
+import { invariant } from '../../../diagnostics/errors.ts'
 import type { ValueId } from '../../../kernel/ir.ts'
 import { type TilePlan, tileArray } from '../../../schedule/simt/access/tiles.ts'
 import type { PackedForm } from '../../../schedule/simt/part/packed.ts'
@@ -32,6 +33,12 @@ import { packedWord } from './packedPairs.ts'
 /** Room for a tile, or for so many one after another. */
 export function openTile(unit: Unit, tile: TilePlan, copies = 1): SharedTile {
   const { let: l, axes, strides, form } = tile
+  if (form.kind === 'matrices') {
+    const array = unit.matrices.get(form.product.dot)?.array
+    invariant(array !== undefined, `the matrices of %${form.product.dot} are not open`)
+    const { pitch, at, depthLast } = form
+    return { kind: 'shared', array, axes, strides, offset: int(at), rows: { pitch, depthLast: depthLast === true } }
+  }
   const { type, length, half, align } = tileArray(tile, copies)
   const array = unit.share(`tile_${l.id}`, type, length, {
     ...(half === true ? { half } : {}),
@@ -39,14 +46,12 @@ export function openTile(unit: Unit, tile: TilePlan, copies = 1): SharedTile {
     ...(form.kind === 'vectors' ? { pitch: form.pitch } : {}),
   })
   const swizzle = form.kind === 'halves' ? form.swizzle : undefined
-  const depthLast = form.kind === 'vectors' && form.depthLast === true
   return {
     kind: 'shared',
     array,
     axes,
     strides,
     ...(swizzle === undefined ? {} : { swizzle }),
-    ...(depthLast ? { depthLast } : {}),
   }
 }
 

@@ -42,8 +42,8 @@ export interface SharedTile {
   readonly offset?: Ex
   /** Places other than by the strides: tiles for warp groups. */
   readonly swizzle?: Swizzle
-  /** Rows of halves for matrices that go along the depth, not across it. */
-  readonly depthLast?: boolean
+  /** Rows of halves for matrices, along the depth or across it. */
+  readonly rows?: { readonly pitch: number; readonly depthLast: boolean }
 }
 
 /** The columns of a product as fragments: words of a register array, a run of the depth for each column. */

@@ -161,7 +161,7 @@ function emitStage(scope: Scope, { let: l, layout, tile, isAhead, body }: StageW
   if (to.kind === 'fragments') return to
   if (to.swizzle !== undefined) out.push({ k: 'call', fn: 'tile_written', args: [] })
   // The product waits for both of its operands at once.
-  if (tile.form.kind !== 'vectors') out.push({ k: 'barrier' })
+  if (tile.form.kind !== 'vectors' && tile.form.kind !== 'matrices') out.push({ k: 'barrier' })
   return to
 }
 
@@ -267,6 +267,7 @@ function fill(tile: TilePlan, of: number, p: Point, out: Block): void {
       fillHalf(p, of, to, together, tile.form.product, tile.form.packed, out)
       break
     case 'vectors':
+    case 'matrices':
       fillVectors(p, tile.form.product, of, tile.let.id, to, together, out)
   }
 }

@@ -43,7 +43,7 @@ function usesOf(stmts: readonly S[], arrays: ReadonlySet<string>): Uses {
     if (s.k === 'assign' && s.to.k === 'shared') writes.add(s.to.array)
     else if (s.k === 'push' || s.k === 'fill') touch(s.array)
     else if (s.k === 'uniform') touch(s.slot)
-    else if (s.k === 'matrix' && s.of.op === 'load') reads.add(s.of.array.name)
+    else if (s.k === 'matrix' && (s.of.op === 'load' || s.of.op === 'take')) reads.add(s.of.array.name)
     else if (s.k === 'matrix' && (s.of.op === 'store' || s.of.op === 'put')) writes.add(s.of.array.name)
     else if (s.k === 'vector' && s.of.op === 'read') reads.add(s.of.array.name)
     else if (s.k === 'vector' && (s.of.op === 'write' || s.of.op === 'put')) writes.add(s.of.array.name)

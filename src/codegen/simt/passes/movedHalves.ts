@@ -46,14 +46,14 @@ function movingNames(body: readonly S[]): ReadonlySet<string> {
     before = held.size
     visitStatements(body, (s) => {
       const to = given(s)
-      const moved = s.k === 'matrix' && s.of.op === 'put' ? s.of.value : to?.value
-      const moves = moved !== undefined && bitsOf(moved, held) !== undefined
+      const moved = s.k === 'matrix' && s.of.op === 'put' ? s.of.values : to?.value === undefined ? [] : [to.value]
+      const moves = moved.length > 0 && moved.every((e) => bitsOf(e, held) !== undefined)
       if (to?.value !== undefined && !moves) held.delete(to.name)
       const isMoved = moves && (to === undefined || held.has(to.name))
       for (const e of expressionsIn(s)) {
         // What is assigned to is not read.
         if (s.k === 'assign' && e === s.to) continue
-        if (isMoved && e === moved) continue
+        if (isMoved && moved.includes(e)) continue
         visitIn(e, (x) => held.delete(nameRead(x) ?? ''))
       }
     })
@@ -66,8 +66,8 @@ export function movedHalves(body: readonly S[]): readonly S[] {
   const change = (s: S): S => {
     const inside = mapBodies(s, (b) => b.map(change))
     if (inside.k === 'matrix' && inside.of.op === 'put') {
-      const value = bitsOf(inside.of.value, held)
-      return value === undefined ? inside : { ...inside, of: { ...inside.of, value } }
+      const values = inside.of.values.flatMap((e) => bitsOf(e, held) ?? [])
+      return values.length < inside.of.values.length ? inside : { ...inside, of: { ...inside.of, values } }
     }
     if (inside.k === 'array') return held.has(inside.name) ? { ...inside, type: 'u32' } : inside
     const to = given(inside)

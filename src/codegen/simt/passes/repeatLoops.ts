@@ -17,6 +17,6 @@ const declares = (body: readonly S[]): boolean =>
   body.some((s) => {
     if (s.k === 'if' && s.cond.k === 'lit') return declares(s.cond.value === true ? s.body : s.otherwise)
     if (s.k === 'vector') return s.of.op === 'read' || s.of.op === 'var'
-    if (s.k === 'matrix') return s.of.op === 'zeros' || s.of.op === 'load'
+    if (s.k === 'matrix') return s.of.op === 'zeros' || s.of.op === 'load' || s.of.op === 'take'
     return ['let', 'var', 'vload', 'words', 'array', 'uniform'].includes(s.k)
   })

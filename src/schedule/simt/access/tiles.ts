@@ -6,7 +6,7 @@ import { type Layout, registersOf, spanOf } from '../layout/layout.ts'
 import { type PackedForm, readsOfForm } from '../part/packed.ts'
 import type { Part } from '../part/part.ts'
 import { type Product, swizzleOf } from '../part/product.ts'
-import { type SubgroupMatrices, subgroupMatrices, tilePitch, wholeMatrices } from '../part/subgroupMatrices.ts'
+import { matrixRegion, type SubgroupMatrices, subgroupMatrices, tilePitch } from '../part/subgroupMatrices.ts'
 import { lanes, type VectorOperand, type VectorProduct } from '../part/vectorProduct.ts'
 import { registerType } from '../storage/registerType.ts'
 import type { SharedArrayPlan } from '../storage/sharedMemory.ts'
@@ -22,7 +22,7 @@ export interface TilePlan {
   readonly length: number
   /**
    * Elements of 16 bits for matrix units, in shared memory or as fragments in a thread's registers (`length` words of two); or rows of `pitch`
-   * elements of f32 that are read in vectors of four, or of 16 bits that subgroups read as matrices.
+   * elements, of f32 that are read in vectors of four, or of 16 bits that subgroups read as matrices.
    */
   readonly form:
     | { readonly kind: 'plain' }
@@ -34,11 +34,13 @@ export interface TilePlan {
         readonly swizzle: Swizzle | undefined
         readonly packed?: PackedForm
       }
-    /** `depthLast`: rows go along the depth, not across it. */
+    | { readonly kind: 'vectors'; readonly product: VectorProduct; readonly pitch: number }
+    /** `depthLast`: rows go along the depth, not across it; `at`: where it begins in its product's array. */
     | {
-        readonly kind: 'vectors'
+        readonly kind: 'matrices'
         readonly product: VectorProduct
         readonly pitch: number
+        readonly at: number
         readonly depthLast?: true
       }
 }
@@ -129,21 +131,15 @@ export function vectorTile(
   }
 }
 
-/** A tile of halves that subgroups read as matrices: its rows go along the axis that its loads are contiguous along. */
+/** A tile of halves that subgroups read as matrices: its rows go along the axis of which a thread writes a group at a time. */
 export function matrixTile(at: Place, l: LetStmt, stage: Layout, product: VectorProduct, o: VectorOperand): TilePlan {
   const across = vectorTile(at, l, product, o)
-  const depth = wholeMatrices(product.depth.reduce((n, x) => n * at.part.axis(x).size, 1))
-  const span = wholeMatrices(o.own.reduce((n, x) => n * spanOf(at.layout.axis(x)), 1))
-  if (!product.depth.includes(contiguousAxis(stage) ?? ''))
-    return { ...across, length: depth * tilePitch(span), form: { kind: 'vectors', product, pitch: tilePitch(span) } }
-  const pitch = tilePitch(depth)
-  return { ...across, length: span * pitch, form: { kind: 'vectors', product, pitch, depthLast: true } }
-}
-
-/** The axis whose neighbours a thread has side by side, else the one whose neighbours neighbouring threads have. */
-function contiguousAxis({ axes }: Layout): string | undefined {
-  const all = [...axes.values()]
-  return (all.find((a) => a.vec > 1) ?? all.find((a) => a.bits.includes(0)))?.name
+  const m = matricesOf(product, at.part, at.layout)
+  const [span, begin] = o === product.a ? [m.rows, 0] : [m.columns, matrixRegion(m).columnsAt]
+  const depthLast = [...stage.axes.values()].some((a) => a.vec > 1 && product.depth.includes(a.name))
+  const [rows, pitch] = depthLast ? [span, tilePitch(m.depth)] : [m.depth, tilePitch(span)]
+  const form = { kind: 'matrices', product, pitch, at: begin, ...(depthLast ? { depthLast } : {}) } as const
+  return { ...across, length: rows * pitch, form }
 }
 
 /** Words of shared memory that threads reach at once, each in a bank of its own. */
@@ -169,9 +165,8 @@ export function filledTogether({ axes, form }: TilePlan, layout: Layout): string
   const last = axes.at(-1)
   const vec = last === undefined ? 1 : (layout.find(last)?.vec ?? 1)
   if (form.kind === 'halves' || form.kind === 'fragments') return vec > 1 ? last : undefined
-  if (form.kind !== 'vectors') return undefined
-  if (form.product.onMatrices) return [...layout.axes.values()].find((a) => a.vec > 1 && axes.includes(a.name))?.name
-  return vec % lanes === 0 ? last : undefined
+  if (form.kind === 'matrices') return [...layout.axes.values()].find((a) => a.vec > 1)?.name
+  return form.kind === 'vectors' && vec % lanes === 0 ? last : undefined
 }
 
 /** The tile whose neighbours are computed two at a time, where a thread writes whole words of them and they have such a form. */
@@ -183,15 +178,21 @@ export function packedTile(tile: TilePlan, layout: Layout, form: PackedForm | un
   return { ...tile, form: { ...tile.form, packed: form } }
 }
 
-/** The shared array of a tile, or of so many in a ring. */
+/** The shared array of a tile, or of so many in a ring; of one for matrices, its part of its product's. */
 export function tileArray({ let: l, length, form }: TilePlan, copies = 1): SharedArrayPlan {
-  if (form.kind === 'vectors')
-    return { type: 'f32', length: length * copies, ...(form.product.onMatrices ? { half: true } : {}) }
+  if (form.kind === 'vectors') return { type: 'f32', length: length * copies }
+  if (form.kind === 'matrices') return { type: 'f32', length: length * copies, half: true }
   invariant(form.kind !== 'fragments', 'fragments stand in registers')
   if (form.kind === 'plain') return { type: registerType(l.dtype), length: length * copies }
   const align = form.swizzle === undefined ? {} : { align: swizzleBytes }
   return { type: 'f32', length: length * copies, half: true, ...align }
 }
+
+/** The array that a product on matrices of subgroups has. */
+export const matrixArray = (product: VectorProduct, part: Part, layout: Layout): SharedArrayPlan => ({
+  type: 'u32',
+  length: matrixRegion(matricesOf(product, part, layout)).words,
+})
 
 /** How the subgroups of a layout's threads share a product's results. */
 export function matricesOf({ a, b, depth }: VectorProduct, part: Part, layout: Layout): SubgroupMatrices {

@@ -15,6 +15,7 @@ import { flatIndex, motionOf, storeValues } from '../part/facts.ts'
 import { filterOf, filterThreads, ownAxes } from '../part/filter.ts'
 import type { Part } from '../part/part.ts'
 import { chainLayout, chainRows, chainThreads, type Product, productLayout } from '../part/product.ts'
+import { halvesOfGroup } from '../part/subgroupMatrices.ts'
 import { type Slices, vectorLayout } from '../part/vectorProduct.ts'
 import { bytesPerElement } from '../storage/words.ts'
 import { type AxisLayout, chooseLayout, Layout, type LayoutRequest, type Nest, spanOf } from './layout.ts'
@@ -115,8 +116,10 @@ export function stageLayout(part: Part, l: LetStmt, machine: SimtMachine, thread
     return slicedLayout(part, slices, { nests: [{ axes }], lets, only: axes, threads, asked }, machine)
   const repeating = product !== undefined
   const layout = layoutOf(part, { nests: [{ axes }], lets, only: axes, threads, asked, repeating }, machine)
-  if (vectors !== undefined && vectors.product.onMatrices !== true && !part.isChain) {
-    const forced = sectorBits(part, vectors, lets, layout)
+  if (vectors !== undefined && !part.isChain) {
+    const forced = vectors.product.onMatrices
+      ? groupBits(part, vectors, lets, layout)
+      : sectorBits(part, vectors, lets, layout)
     return forced === undefined
       ? layout
       : layoutOf(part, { nests: [{ axes }], lets, only: axes, threads, asked: { forced } }, machine)
@@ -160,6 +163,37 @@ function sectorBits(
   return new Map([
     [along, { vec: a.vec, bits: [...bits(0, near), ...bits(near + rows, more)] }],
     [own.name, { vec: 1, bits: bits(near, rows) }],
+  ])
+}
+
+/**
+ * How threads fill a tile of halves for matrices: each writes groups of them, along the axis that it loads neighbours of where there are some. Where there are none, neighbouring threads
+ * load neighbours in memory, and a thread's groups go along another axis; undefined where the layout does so anyway.
+ */
+function groupBits(
+  part: Part,
+  { product, operand }: NonNullable<ReturnType<Part['vectorsOn']>>,
+  lets: readonly LetStmt[],
+  layout: Layout,
+): LayoutRequest['forced'] {
+  const axes = [...layout.axes.values()]
+  const deepest = product.depth.at(-1) ?? ''
+  const isWhole = product.depth.length === 1 || part.axis(deepest).size % halvesOfGroup === 0
+  const rows = isWhole ? [operand.vector, deepest] : [operand.vector]
+  const wide = axes.find((a) => a.vec > 1 && rows.includes(a.name))
+  if (wide !== undefined && wide.vec % halvesOfGroup === 0) return undefined
+  const [near = operand.vector] = contiguityOf(part, lets, [], [...layout.axes.keys()]).contiguous
+  const along = wide?.name ?? rows.find((x) => x !== near) ?? operand.vector
+  const total = Math.log2(layout.threads)
+  const bitsFor = (n: number): number => Math.ceil(Math.log2(n))
+  const bits = (from: number, n: number): number[] => Array.from({ length: n }, (_, i) => from + i)
+  const groups = bitsFor(Math.ceil(part.axis(along).size / halvesOfGroup))
+  if (wide !== undefined || near === along)
+    return new Map([[along, { vec: halvesOfGroup, bits: bits(0, Math.min(total, groups)) }]])
+  const side = Math.min(total, laneBits, bitsFor(part.axis(near).size))
+  return new Map([
+    [near, { vec: 1, bits: bits(0, side) }],
+    [along, { vec: halvesOfGroup, bits: bits(side, Math.min(total - side, groups)) }],
   ])
 }
 

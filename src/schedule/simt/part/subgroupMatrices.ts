@@ -1,6 +1,9 @@
 /**
  * Matrix products of halves by subgroups together (WGSL's subgroup matrices): 16 x 16 x 16, with sums in f32. Which lane has which element is the
  * device's secret, so results stand in matrices while the depth goes on, and come to threads' registers through shared memory behind the loop.
+ *
+ * Both tiles, and later the results on their way, stand in one array of groups of 16 bytes: matrices are read in whole groups, and a multiprocessor has
+ * room for a second block, which multiplies while the first waits.
  */
 import { invariant } from '../../../diagnostics/errors.ts'
 import type { LetStmt, ValueId } from '../../../kernel/ir.ts'
@@ -29,9 +32,12 @@ export interface Surroundings {
 /** Results a thread aims at, and threads of small blocks. */
 const resultsOfThread = 128
 const fewThreads = 128
-/** Elements that pad the rows of tiles and of results, against bank conflicts, in the 16 bytes that rows are multiples of. */
-const tilePadding = 8
-const resultPadding = 4
+/** Halves, and results in f32, of a group of 16 bytes. */
+export const halvesOfGroup = 8
+export const resultsOfGroup = 4
+/** Groups are what pads the rows of tiles and of results, against bank conflicts. */
+const tilePadding = halvesOfGroup
+const resultPadding = resultsOfGroup
 
 /** Threads of a subgroup. */
 export const lanes = 32
@@ -61,21 +67,28 @@ export function subgroupMatrices(rows: number, columns: number, depth: number, t
   return best
 }
 
-/** Elements from one row of results to the next, where they come to registers; rows of matrices of every subgroup come at once. */
+/** Rows of results that come to registers at once: a row of matrices of every subgroup. Matrices go to the subgroups below each other by turns. */
+export const rowsAtOnce = ({ down }: SubgroupMatrices): number => down * matrixSize
+
+/** Elements from one row of results to the next, where they come to registers. */
 export const resultPitch = ({ columns }: SubgroupMatrices): number => columns + resultPadding
 
-/** Elements of the shared array through which they come. */
-export const resultCells = (m: SubgroupMatrices): number => m.down * matrixSize * resultPitch(m)
+/** Where the array that a product has in shared memory holds the tile of the columns behind that of the rows, in halves, and its words. */
+export interface MatrixRegion {
+  readonly columnsAt: number
+  readonly words: number
+}
+
+export function matrixRegion(m: SubgroupMatrices): MatrixRegion {
+  // Whichever way the rows of a tile go.
+  const tile = (span: number): number => Math.max(m.depth * tilePitch(span), span * tilePitch(m.depth))
+  const columnsAt = tile(m.rows)
+  return { columnsAt, words: Math.max((columnsAt + tile(m.columns)) / 2, rowsAtOnce(m) * resultPitch(m)) }
+}
 
 /** Whether a product sum of two staged operands can be multiplied so. */
 export function takesMatrices(part: Surroundings, l: LetStmt, { hasSubgroupMatrices }: SimtMachine): boolean {
   const { op } = l
   if (!hasSubgroupMatrices || op.kind !== 'dot') return false
   return [op.a, op.b].every((id) => part.dtypeOf(id) === 'f16') && part.isCarriedFromZero(l)
-}
-
-/** Bytes of shared memory of both tiles, whichever way their rows go, and of the way to registers, at most. */
-export function sharedBytesOf(m: SubgroupMatrices): number {
-  const tile = (span: number): number => Math.max(m.depth * tilePitch(span), span * tilePitch(m.depth))
-  return 2 * (tile(m.rows) + tile(m.columns)) + 4 * resultCells(m)
 }

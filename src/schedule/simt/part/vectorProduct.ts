@@ -128,11 +128,14 @@ export function vectorProductOf(part: Surroundings, l: LetStmt, machine: SimtMac
   if (matrices.takesMatrices(part, l, machine)) {
     const threads = matrices.threadsFor(results, machine)
     const fits = [threads, 256].every((n) => {
-      const layout = spread(part, a, b, n)
+      const layout = spread(part, a, b, n, true)
       const span = (o: VectorOperand): number =>
         o.own.reduce((all, x) => all * spanWith(part.axis(x).size, layout.get(x)), 1)
       const tiles = matrices.subgroupMatrices(span(a), span(b), size(depth), n)
-      return matrices.sharedBytesOf(tiles) <= machine.maxSharedBytes
+      return (
+        [a, b].every((o) => inGroups(part, o, layout)) &&
+        4 * matrices.matrixRegion(tiles).words <= machine.maxSharedBytes
+      )
     })
     if (fits) return { dot: l.id, a, b, depth, threads, unroll: matrices.matrixSize, onMatrices: true }
   }
@@ -149,25 +152,30 @@ export function vectorProductOf(part: Surroundings, l: LetStmt, machine: SimtMac
   return { dot: l.id, a, b, depth, threads, unroll: unrollOf(size(depth), most) }
 }
 
+/** Whether a row of an operand's tile that goes along its vectors' axis is whole groups of halves. */
+const inGroups = (part: Surroundings, { own, vector }: VectorOperand, layout: ReadonlyMap<string, Forced>): boolean =>
+  own.length === 1 || spanWith(part.axis(vector).size, layout.get(vector)) % matrices.halvesOfGroup === 0
+
 /** The least multiple of what the vector and its threads cover that is not less than a size. */
 export function spanWith(size: number, { vec, bits }: Forced = { vec: 1, bits: [] }): number {
   const covered = vec * 2 ** bits.length
   return Math.ceil(size / covered) * covered
 }
 
-/** Thread bits of an operand's axes, the vectors' axis first; undefined where they are more than there is work for. */
+/** Thread bits of an operand's axes, the vectors' axis first, with `least` at least; undefined where they are more than there is work for. */
 export function bitsOf(
   part: Pick<Surroundings, 'axis'>,
   o: VectorOperand,
   from: number,
   count: number,
+  least = 0,
 ): Map<string, Forced> | undefined {
   const out = new Map<string, Forced>()
   let at = from
   for (const x of [...o.own].reverse()) {
     const vec = x === o.vector ? lanes : 1
     const most = Math.ceil(Math.log2(Math.ceil(part.axis(x).size / vec)))
-    const n = Math.min(most, from + count - at)
+    const n = Math.min(Math.max(most, x === o.vector ? least : 0), from + count - at)
     out.set(x, { vec, bits: Array.from({ length: n }, (_, i) => at + i) })
     at += n
   }
@@ -177,29 +185,38 @@ export function bitsOf(
 /** How so many threads share the results. */
 export const vectorLayout = (
   part: Pick<Surroundings, 'axis'>,
-  { a, b }: VectorProduct,
+  { a, b, onMatrices }: VectorProduct,
   threads: number,
-): ReadonlyMap<string, Forced> => spread(part, a, b, threads)
+): ReadonlyMap<string, Forced> => spread(part, a, b, threads, onMatrices)
 
-/** Threads along columns (the low bits) and rows so that results and reads a thread are fewest. */
+/**
+ * Threads along columns (the low bits) and rows so that results and reads a thread are fewest; of results that come from matrices, which are read once, as many
+ * threads along a row as a warp has: all take as much of each row of matrices then, and stores lie side by side.
+ */
 function spread(
   part: Pick<Surroundings, 'axis'>,
   a: VectorOperand,
   b: VectorOperand,
   threads: number,
+  onMatrices = false,
 ): Map<string, Forced> {
   const total = Math.log2(threads)
+  // Two vectors of results are a group of halves, which ends where a row of several axes does.
+  const least = (o: VectorOperand): number => (onMatrices && o.own.length > 1 ? 1 : 0)
   let best: { readonly layout: Map<string, Forced>; readonly cost: number } | undefined
   for (let columns = 0; columns <= total; columns++) {
-    const [q, p] = [bitsOf(part, b, 0, columns), bitsOf(part, a, columns, total - columns)]
+    const [q, p] = [bitsOf(part, b, 0, columns, least(b)), bitsOf(part, a, columns, total - columns, least(a))]
     if (p === undefined || q === undefined) continue
     const each = (layout: ReadonlyMap<string, Forced>): number =>
       [...layout].reduce((n, [x, f]) => n * (spanWith(part.axis(x).size, f) / 2 ** f.bits.length), 1)
-    const cost = each(p) * each(q) + each(p) + each(q)
-    if (best === undefined || cost < best.cost) best = { layout: new Map([...p, ...q]), cost }
+    const cost = each(p) * each(q) + (onMatrices ? 0 : each(p) + each(q))
+    const isLonger = onMatrices && cost === best?.cost && 2 ** columns <= matrices.lanes
+    if (best === undefined || cost < best.cost || isLonger) best = { layout: new Map([...p, ...q]), cost }
   }
   if (best !== undefined) return best.layout
   // More threads than results in vectors: what is beyond stands idle.
   const half = bitsOf(part, b, 0, 0)
-  return threads > 1 ? spread(part, a, b, threads / 2) : new Map([...(bitsOf(part, a, 0, 0) ?? []), ...(half ?? [])])
+  return threads > 1
+    ? spread(part, a, b, threads / 2, onMatrices)
+    : new Map([...(bitsOf(part, a, 0, 0) ?? []), ...(half ?? [])])
 }

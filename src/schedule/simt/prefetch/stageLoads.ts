@@ -13,12 +13,16 @@ import { stageLayout } from '../layout/partLayout.ts'
 const fewRegisters = 88
 /** The same of loads that go element by element: in place each waits for the one before to be written into its tile, which takes longer than a block alone. */
 const mostRegisters = 128
+/** The same beside matrices of subgroups: what they are read from takes registers too, and a second block has room up to 256. */
+const besideMatrices = 184
 
 /** Loads that a loop makes a step early for its stages, under the layouts that those are filled by. */
 export interface StageLoads {
   readonly of: readonly LoadedEarly[]
   /** Threads find what no step changes of their places before the loop: not where the registers for that would cost a second block its room. */
   readonly findsPlaces: boolean
+  /** The product on matrices while which they are on their way: behind the writing of the tiles, so that words stand once. */
+  readonly during?: ValueId
 }
 
 /** What a loop loads early for its stages; undefined where that is nothing, or more than registers hold. */
@@ -29,8 +33,6 @@ export function stageLoadsOf(at: Place, loop: LoopStmt): StageLoads | undefined 
   const dots = new Set(stages.map((l) => part.vectorsOn(l.id)?.product.dot))
   const [dot] = dots
   if (dot === undefined || dots.size > 1 || loop.body.some((t) => t.kind === 'loop')) return undefined
-  // Beside matrices of subgroups, which take twice the registers of results, it was not measured.
-  if (part.vectorProducts.get(dot)?.onMatrices) return undefined
   const uses = usesOf(at, stages)
   const early = stages.flatMap((l): LoadedEarly[] => {
     const layout = stageLayout(part, l, setting.machine, at.layout.threads)
@@ -42,9 +44,15 @@ export function stageLoadsOf(at: Place, loop: LoopStmt): StageLoads | undefined 
     return loads.length === 0 ? [] : [{ layout, loads }]
   })
   const loads = early.flatMap((e) => e.loads)
+  const results = at.registers(part.axesOf(dot))
+  if (part.vectorProducts.get(dot)?.onMatrices) {
+    const words = loads.reduce((n, x) => n + x.groups * x.words, 0)
+    if (loads.length === 0 || results + words > besideMatrices) return undefined
+    return { of: early, findsPlaces: false, during: dot }
+  }
   // Values stand twice: those of this step, taken out of their words, and those of the next.
   const values = loads.reduce((n, x) => n + (x.groups * x.n) / (x.repeats ?? 1), 0)
-  const registers = at.registers(part.axesOf(dot)) + 2 * values
+  const registers = results + 2 * values
   const places = loads.reduce((n, x) => n + x.groups, 0)
   const most = loads.some((x) => x.n === 1) ? mostRegisters : fewRegisters
   if (loads.length === 0 || registers > most) return undefined

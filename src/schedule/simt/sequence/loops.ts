@@ -4,11 +4,10 @@ import type { LetStmt, LoopStmt, ValueId } from '../../../kernel/ir.ts'
 import { allStmts } from '../../../kernel/walk.ts'
 import type { LoadPlan } from '../access/loadPlan.ts'
 import type { KnownRange, LoadedEarly, Place } from '../access/place.ts'
-import { matricesOf } from '../access/tiles.ts'
+import { matrixArray } from '../access/tiles.ts'
 import { carriedTotalsOf } from '../fold/carriedTotals.ts'
 import { matrixCarries } from '../part/matrixCarries.ts'
 import type { Part } from '../part/part.ts'
-import { resultCells } from '../part/subgroupMatrices.ts'
 import { tilesOf } from '../prefetch/copiedStages.ts'
 import { operandPrefetchOf } from '../prefetch/operandPrefetch.ts'
 import { allLoads, prefetchOf } from '../prefetch/prefetch.ts'
@@ -37,8 +36,7 @@ export function planLoop(at: Place, loop: LoopStmt, before: readonly LetStmt[], 
   for (const c of shares)
     at.shared.slots(registerType(c.dtype), at.registers(part.axesOf(c.param)) * at.layout.threads, '_depth')
   const onMatrices = matrixCarries(part, loop)
-  for (const { product } of onMatrices)
-    at.shared.slots('f32', resultCells(matricesOf(product, part, at.layout)), '_matrix')
+  for (const { product } of onMatrices) at.shared.share(matrixArray(product, part, at.layout))
   const now: KnownRange = isSingle ? range : { start: undefined, end: undefined }
   const ring: LoadedEarly | undefined =
     prefetch?.into === 'ring' ? { layout: at.layout, loads: prefetch.loads } : undefined

@@ -33,7 +33,7 @@ export function planStage(at: Place, l: LetStmt, planItems: PlanItems): StageWor
   const tile = isFragments
     ? fragmentTile(l, layout, product, packed)
     : packedTile(ownTile(at, l, layout), layout, packed)
-  if (!isFragments) at.shared.share(tileArray(tile))
+  if (!isFragments && tile.form.kind !== 'matrices') at.shared.share(tileArray(tile))
   const { lets } = part.closureOf(filledFrom(tile, l.op.of))
   const inner = at.inside({ layout, open: new Set(), copied: early })
   for (const x of lets) if (part.axesOf(x.id).length > 0) inner.held.delete(x.id)

@@ -79,7 +79,7 @@ class WgslPrinter extends WgslExpressions {
         break
       case 'matrix':
         this.usesMatrices = true
-        this.line(matrixText(s.of, (e) => this.ex(e)))
+        this.line(matrixText(s.of, { ex: (e) => this.ex(e), call: (fn, args) => this.call(fn, args) }))
         break
       case 'uniform':
         this.line('if (tid == 0) {')
