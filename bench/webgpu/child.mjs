@@ -1,7 +1,7 @@
 /** One system in a process of its own: prepares a row, checks its results, and times batches of calls when asked. */
 import { count } from '../shared/oracle.mjs'
 import { provideWebgpu, queueDone } from './host.mjs'
-import { errorOf, inputsOf, rowsAt } from './rows.mjs'
+import { errorOf, inputsOf, rowNamed, rowsAt } from './rows.mjs'
 
 const openers = {
   copy: () => import('./copy.mjs'),
@@ -42,7 +42,7 @@ async function timed(prepared, calls, part) {
 
 /** What the copy does at a size, as a row. */
 const copyRow = (size) => ({ ...rowsAt(size)[0], name: 'copy', tolerance: 0, expected: ([x], _, i) => x[i] })
-const rowOf = (name, size) => (name === 'copy' ? copyRow(size) : rowsAt(size).find((r) => r.name === name))
+const rowOf = (name, size) => (name === 'copy' ? copyRow(size) : rowNamed(name, size))
 
 /** The beginning of an error's trace. */
 const short = (e) =>

@@ -4,7 +4,8 @@ import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { serve } from './child.mjs'
-import { rowsAt, sizes } from './rows.mjs'
+import { drawGrid } from './grid.mjs'
+import { rowNamed, rowsAt, sizes } from './rows.mjs'
 
 /** Batches that do not count: they bring the device's clocks up. */
 const warmups = 2
@@ -16,7 +17,10 @@ const { values: options } = parseArgs({
     /** large (a GPU), small, or tiny (a software adapter). */
     size: { type: 'string', default: 'large' },
     rows: { type: 'string' },
-    systems: { type: 'string', default: 'sinter,jax,ort,tfjs' },
+    /** Points of the grid of products in place of rows, drawn by `seed`. */
+    grid: { type: 'string' },
+    seed: { type: 'string', default: '1' },
+    systems: { type: 'string' },
     /** Batches of each system in a row. */
     rounds: { type: 'string', default: '9' },
     /** Milliseconds of a batch. */
@@ -165,13 +169,18 @@ function print(row, results, copyRate) {
 async function main() {
   const size = chosen(options.size, Object.keys(sizes), 'size')[0]
   const known = rowsAt(size).map((r) => r.name)
-  const wanted = chosen(options.rows, known, 'row')
-  const names = chosen(options.systems, Object.keys(titles), 'system')
+  const wanted =
+    options.grid === undefined
+      ? chosen(options.rows, known, 'row')
+      : drawGrid(Number(options.seed), Number(options.grid))
+  // The grid's points are not written for tfjs.
+  const usual = options.grid === undefined ? undefined : 'sinter,jax,ort'
+  const names = chosen(options.systems ?? usual, Object.keys(titles), 'system')
   const systems = ['copy', ...names].map((n) => new System(n))
   const report = { started: new Date().toISOString(), size, node: process.version, rows: [] }
   report.adapter = (await systems[0].start()).adapter
   console.log(`${report.adapter}, size ${size}, ${options.rounds} batches of ${options.batch} ms`)
-  for (const row of rowsAt(size).filter((r) => wanted.includes(r.name))) {
+  for (const row of wanted.map((name) => rowNamed(name, size))) {
     const results = await measure(row, systems, size)
     const copyBytes = 2 * 4 * sizes[size].n
     const copyRate = results.copy.ms === undefined ? undefined : copyBytes / results.copy.ms / 1e6
@@ -190,6 +199,8 @@ else if (options.help)
   console.log(
     `--size ${Object.keys(sizes).join('|')}, --rows a,b (${rowsAt('tiny')
       .map((r) => r.name)
-      .join(' ')}), --systems ${Object.keys(titles).join(',')}, --rounds N, --batch MS, --limit SECONDS, --json FILE`,
+      .join(
+        ' ',
+      )}), --grid POINTS --seed N (products, drawn), --systems ${Object.keys(titles).join(',')}, --rounds N, --batch MS, --limit SECONDS, --json FILE`,
   )
 else await main()

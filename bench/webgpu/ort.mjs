@@ -15,10 +15,26 @@ import {
   softmax,
   sumexp,
 } from '../shared/onnx.mjs'
+import { kinds } from './grid.mjs'
 import { chain } from './rows.mjs'
 
 /** Files beside the bundle: the library, and its WebAssembly, compressed. */
 export const ortFiles = { library: 'ort.webgpu.bundle.min.mjs', binary: 'ort-wasm-simd-threaded.asyncify.wasm' }
+
+/** The nodes of a point of the grid: MatMul, or Gemm where an operand is transposed. */
+function gridGraph({ form, order }) {
+  const [transA, transB] = [...order].map((o) => (o === 't' ? 1 : 0))
+  const left = form === 'silu' ? 'x' : 'in0'
+  const to = form === 'gelu' ? 'm' : 'out0'
+  const before = [
+    ['Sigmoid', ['in0'], ['s']],
+    ['Mul', ['in0', 's'], ['u']],
+    ['Mul', ['u', 'in2'], ['x']],
+  ]
+  const product = order === 'nn' ? ['MatMul', [left, 'in1'], [to]] : ['Gemm', [left, 'in1'], [to], { transA, transB }]
+  const behind = ['BiasGelu', ['m', 'in2'], ['out0'], {}, microsoft]
+  return { nodes: [...(form === 'silu' ? before : []), product, ...(form === 'gelu' ? [behind] : [])] }
+}
 
 /** The nodes of a row. Fused operators where the library has them. */
 const graphs = {
@@ -52,12 +68,13 @@ const graphs = {
       ['Gemm', ['h2', 'in5', 'in6'], ['out0']],
     ],
   },
+  ...Object.fromEntries(kinds.map((k) => [k.name, gridGraph(k)])),
 }
 
 function modelOf(row, inputs) {
   const shapes = row.inputs.map((p) => p.shape)
   const outputs = row.outputs.map((shape, i) => [`out${i}`, shape])
-  return modelOfRow(row, graphs[row.name], shapes, inputs, outputs)
+  return modelOfRow(row, graphs[row.kind ?? row.name], shapes, inputs, outputs)
 }
 
 export async function open() {

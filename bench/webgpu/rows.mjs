@@ -15,6 +15,7 @@ import {
   sumexp,
   uniform,
 } from '../shared/oracle.mjs'
+import { gridRow } from './grid.mjs'
 
 /** The multiply-adds of `chain`: each uses the result of the one before. */
 export const chain = Array.from({ length: 10 }, (_, i) => [1 + 0.03 * (i - 4.5), 0.25 * ((i % 3) - 1)])
@@ -149,6 +150,9 @@ export function rowsAt(size) {
     }),
   ]
 }
+
+/** A row at a size by its name, points of the grid among them. */
+export const rowNamed = (name, size) => gridRow(name, size) ?? rowsAt(size).find((r) => r.name === name)
 
 /** The inputs of a row, the same in every process. */
 export const inputsOf = (r) => r.inputs.map((p, i) => uniform(count(p.shape), i + 1, p.low, p.high))

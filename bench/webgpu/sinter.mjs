@@ -2,6 +2,7 @@
 import * as lib from 'sinter-build/index.js'
 import { webgpu } from 'sinter-build/webgpu.js'
 import { commonOf } from '../shared/sinter.mjs'
+import { kinds } from './grid.mjs'
 import { chain } from './rows.mjs'
 
 const { multiplyAdds, perceptron, ...common } = commonOf(lib)
@@ -11,6 +12,16 @@ const functions = {
   chain: multiplyAdds(chain),
   linear_gelu: (x, w, b) => lib.nn.gelu(x.matmul(w).add(b)),
   mlp: perceptron,
+  ...Object.fromEntries(
+    kinds.map(({ name, form, order }) => [
+      name,
+      (a, b, c) => {
+        const x = form === 'silu' ? lib.nn.silu(a).mul(c) : a
+        const y = (order[0] === 't' ? x.transpose() : x).matmul(order[1] === 't' ? b.transpose() : b)
+        return form === 'gelu' ? lib.nn.gelu(y.add(c)) : y
+      },
+    ]),
+  ),
 }
 
 export async function open() {
@@ -18,7 +29,7 @@ export async function open() {
 
   function prepare(row, inputs) {
     const args = inputs.map((data, i) => lib.tensor(data, { shape: row.inputs[i].shape }))
-    const f = lib.jit(functions[row.name])
+    const f = lib.jit(functions[row.kind ?? row.name])
     const run = () => [f(...args)].flat()
     return {
       call: () => {

@@ -129,9 +129,10 @@ describe('products', () => {
     same((a, w, b, c) => s.nn.gelu(a.mul(w).matmul(b).add(c)), [3, 40, 64], [64], [3, 64, 50], [50]))
 
   test.each([
-    [2, 1, 8],
-    [1, 2, 8],
-  ])('windows at stride %i, dilation %i over %i rows', (stride, dilation, rows) =>
-    same((x, w) => s.conv(x, w, { stride, dilation, padding: 1 }), [2, 13, rows, 7], [32, 13, 3, 3]),
+    [2, 1, 8, 13],
+    [1, 2, 8, 13],
+    [1, 1, 5, 40],
+  ])('windows at stride %i, dilation %i over %i rows of %i channels', (stride, dilation, rows, channels) =>
+    same((x, w) => s.conv(x, w, { stride, dilation, padding: 1 }), [2, channels, rows, 7], [32, channels, 3, 3]),
   )
 })

@@ -3,6 +3,7 @@ import { debug } from '../../schedule/debug.ts'
 import { dialects } from './dialects/table.ts'
 import type { ThreadCode } from './ir/code.ts'
 import { verifyThreadCode } from './ir/verify.ts'
+import { alignedQuotients } from './passes/alignedQuotients.ts'
 import { calledFunctions } from './passes/calledFunctions.ts'
 import { hoistCopyAddresses } from './passes/copyAddresses.ts'
 import { foldExtremes } from './passes/foldExtremes.ts'
@@ -63,6 +64,12 @@ export const passes: readonly Pass[] = [
     name: 'repeatLoops',
     when: ({ machine }) => machine.unrollsInPlace,
     run: ({ body }) => ({ body: repeatLoops(body) }),
+  },
+  {
+    // Neighbours that a thread writes into tiles of matrices together are in one place of what their index is divided by.
+    name: 'alignedQuotients',
+    when: ({ machine }) => machine.hasSubgroupMatrices,
+    run: ({ body }) => ({ body: alignedQuotients(body) }),
   },
 ]
 

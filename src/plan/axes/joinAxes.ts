@@ -20,7 +20,8 @@ import { inWholeGrains } from './wholeGrains.ts'
 
 /** The body with one axis a role of its matrix product (of two, one for the depth of each), where a matrix unit of the machine takes it; else the body itself. */
 export function joinProductAxes(body: Body, target: Machine, mode: NumericsMode): Body {
-  if (mode === 'strict' || target.dotBlock.grains === undefined || target.keepsAxes === true) return body
+  if (mode === 'strict' || target.keepsAxes === true) return body
+  if (target.dotBlock.grains === undefined) return joinUnitDepth(body, target)
   const dots = body.lets.filter((l) => l.op.kind === 'dot')
   if (dots.length > 1 && target.chains?.grain !== undefined)
     return inWholeGrains(dots.length === 2 ? dots.reduce(joinDepth, body) : body, target)
@@ -57,6 +58,25 @@ export function joinProductAxes(body: Body, target: Machine, mode: NumericsMode)
 
 /** Indices of an axis that vectors take. */
 const leastVector = 8
+
+/**
+ * The body with one axis for the depth of a product that a unit of one dtype takes, the longest innermost: a step has neighbours along it at one index of the
+ * others (channels at one tap), so that what lies beyond an edge is told once for all of them. Where they are no whole vectors the axes stay.
+ */
+function joinUnitDepth(body: Body, { oneDtypeUnit: unit }: Machine): Body {
+  const [dot, other] = body.lets.filter((l) => l.op.kind === 'dot')
+  if (unit === undefined || other !== undefined || dot?.op.kind !== 'dot' || dot.op.axes.length < 2) return body
+  const { op } = dot
+  const dtypeOf = (id: ValueId): string | undefined => body.lets.find((l) => l.id === id)?.dtype
+  const axes = body.axes.filter((a) => op.axes.includes(a.name))
+  const longest = axes.reduce((p, q) => (q.extent > p.extent ? q : p))
+  const isWhole = longest.extent >= unit.depth && longest.extent % leastVector === 0
+  if (!isWhole || axes.some((a) => a.open !== undefined) || [op.a, op.b].some((id) => dtypeOf(id) !== unit.dtype))
+    return body
+  const order = [...op.axes.filter((a) => a !== longest.name), longest.name]
+  const [group] = joinable(body, dot.id, order)
+  return group?.length === order.length ? join(body, group) : body
+}
 
 /**
  * A row times a matrix with the axes of its depth joined, where the innermost is too short for vectors: then the row is read in vectors, and what has

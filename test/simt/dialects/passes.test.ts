@@ -18,6 +18,7 @@ import {
 } from '../../../src/codegen/simt/ir/ir.ts'
 import { visitExpressions, visitStatements } from '../../../src/codegen/simt/ir/walk.ts'
 import { threadCodeOf } from '../../../src/codegen/simt/kernel.ts'
+import { alignedQuotients } from '../../../src/codegen/simt/passes/alignedQuotients.ts'
 import { calledFunctions } from '../../../src/codegen/simt/passes/calledFunctions.ts'
 import { hoistCopyAddresses } from '../../../src/codegen/simt/passes/copyAddresses.ts'
 import { foldExtremes } from '../../../src/codegen/simt/passes/foldExtremes.ts'
@@ -63,7 +64,58 @@ test('the page', () => {
     'shareReciprocals',
     'movedHalves',
     'repeatLoops',
+    'alignedQuotients',
   ])
+})
+
+describe('quotients of neighbours', () => {
+  const place = v('i32', 'place')
+  const over = (from: Ex, op: '>>' | '&' | '/' | '%', by: number): readonly S[] => [
+    { k: 'let', name: 'place', value: from },
+    assign(at('q'), bin(op, add(place, int(3)), int(by))),
+  ]
+  const valueOf = (body: readonly S[]): Ex | undefined => {
+    const [, last] = alignedQuotients(body)
+    return last?.k === 'assign' ? last.value : undefined
+  }
+  const eights = add(mul(i, int(8)), int(16))
+
+  test('are those of the multiple of eight below them', () => {
+    expect(valueOf(over(eights, '>>', 5))).toEqual(bin('>>', place, int(5)))
+    expect(valueOf(over(eights, '/', 24))).toEqual(bin('/', place, int(24)))
+    expect(valueOf(over(eights, '&', 31))).toEqual(add(bin('&', place, int(31)), int(3)))
+    expect(valueOf(over(eights, '%', 24))).toEqual(add(bin('%', place, int(24)), int(3)))
+  })
+
+  test('stay where the place is a multiple of less, or the divisor is', () => {
+    for (const [from, op, by] of [
+      [add(mul(i, int(8)), int(4)), '>>', 5],
+      [mul(i, int(4)), '%', 24],
+      [eights, '>>', 2],
+      [eights, '/', 12],
+      [eights, '&', 6],
+    ] as const) {
+      const body = over(from, op, by)
+      expect(alignedQuotients(body)).toEqual(body)
+    }
+  })
+
+  test('counters of loops are multiples of their steps', () => {
+    const body = (step: number): readonly S[] => [
+      {
+        k: 'for',
+        name: 'i',
+        from: int(0),
+        to: int(96),
+        step,
+        unroll: false,
+        body: [assign(at('q'), bin('>>', add(i, int(1)), int(3)))],
+      },
+    ]
+    expect(alignedQuotients(body(4))).toEqual(body(4))
+    const [loop] = alignedQuotients(body(32))
+    expect(loop?.k === 'for' && loop.body).toEqual([assign(at('q'), bin('>>', i, int(3)))])
+  })
 })
 
 test('a language that unrolls keeps its loops, one that does not has none left', () => {

@@ -5,7 +5,7 @@ import { type bitcast, call, elem, int, lit, type S, uint, v } from '../../../sr
 import { emitKernel } from '../../../src/codegen/simt/kernel.ts'
 import { movedHalves } from '../../../src/codegen/simt/passes/movedHalves.ts'
 import { compileGraph } from '../../../src/compile/index.ts'
-import { spec, type Tensor } from '../../../src/index.ts'
+import { conv, spec, type Tensor } from '../../../src/index.ts'
 import type { Kernel } from '../../../src/kernel/ir.ts'
 import { printThreadSchedule } from '../../../src/schedule/simt/print.ts'
 import { scheduleThreads } from '../../../src/schedule/simt/scheduleThreads.ts'
@@ -68,6 +68,25 @@ describe('schedules', () => {
       [200, 512],
     ]
     expect(scheduleOf(kernelOf(product, sizes, 'f16'))).toMatch(/on matrices of subgroups: \d+ x \d+ x 32 by/)
+  })
+
+  const windows = (channels: number): [number[], number[]] => [
+    [2, channels, 28, 30],
+    [64, channels, 3, 3],
+  ]
+  const convolution = (x: Tensor, w: Tensor): Tensor => conv(x, w, { padding: 1 })
+
+  test('a step of windows has channels at one tap: the depth is one axis, by whole groups of channels', () => {
+    expect(scheduleOf(kernelOf(convolution, windows(40), 'f16'))).toMatch(/axis \w+: 32 of 360 a program/)
+    expect(scheduleOf(kernelOf(convolution, windows(40), 'f32'))).toMatch(/axis \w+: 3 of 3 a program/)
+    expect(scheduleOf(kernelOf(convolution, windows(45), 'f16'))).toMatch(/axis \w+: 3 of 3 a program/)
+  })
+
+  test('what neighbouring channels have in common is found once', () => {
+    const { source } = emitKernel(kernelOf(convolution, windows(40), 'f16'), target.simt)
+    const places = [...source.matchAll(/u32\((m0_\d+(?: \+ \d+)?)\) % 40u/g)].map(([, place]) => place)
+    expect(places.length).toBeGreaterThan(8)
+    expect(new Set(places.filter((p) => /\+/.test(p ?? ''))).size).toBe(0)
   })
 
   test('a device with less shared memory than tiles and results take multiplies in vectors', () => {

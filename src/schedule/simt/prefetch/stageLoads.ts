@@ -13,8 +13,8 @@ import { stageLayout } from '../layout/partLayout.ts'
 const fewRegisters = 88
 /** The same of loads that go element by element: in place each waits for the one before to be written into its tile, which takes longer than a block alone. */
 const mostRegisters = 128
-/** The same beside matrices of subgroups: what they are read from takes registers too, and a second block has room up to 256. */
-const besideMatrices = 184
+/** The same beside matrices of subgroups, which are read into registers too: two blocks have 256 each. */
+const besideMatrices = 200
 
 /** Loads that a loop makes a step early for its stages, under the layouts that those are filled by. */
 export interface StageLoads {
