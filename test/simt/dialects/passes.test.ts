@@ -74,17 +74,17 @@ describe('quotients of neighbours', () => {
     { k: 'let', name: 'place', value: from },
     assign(at('q'), bin(op, add(place, int(3)), int(by))),
   ]
-  const valueOf = (body: readonly S[]): Ex | undefined => {
+  const quotientOf = (body: readonly S[]): Ex | undefined => {
     const [, last] = alignedQuotients(body)
     return last?.k === 'assign' ? last.value : undefined
   }
   const eights = add(mul(i, int(8)), int(16))
 
   test('are those of the multiple of eight below them', () => {
-    expect(valueOf(over(eights, '>>', 5))).toEqual(bin('>>', place, int(5)))
-    expect(valueOf(over(eights, '/', 24))).toEqual(bin('/', place, int(24)))
-    expect(valueOf(over(eights, '&', 31))).toEqual(add(bin('&', place, int(31)), int(3)))
-    expect(valueOf(over(eights, '%', 24))).toEqual(add(bin('%', place, int(24)), int(3)))
+    expect(quotientOf(over(eights, '>>', 5))).toEqual(bin('>>', place, int(5)))
+    expect(quotientOf(over(eights, '/', 24))).toEqual(bin('/', place, int(24)))
+    expect(quotientOf(over(eights, '&', 31))).toEqual(add(bin('&', place, int(31)), int(3)))
+    expect(quotientOf(over(eights, '%', 24))).toEqual(add(bin('%', place, int(24)), int(3)))
   })
 
   test('stay where the place is a multiple of less, or the divisor is', () => {
