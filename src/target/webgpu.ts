@@ -42,8 +42,8 @@ export const webgpuDefaults: WebgpuLimits = {
 export function webgpuTarget(given: Partial<WebgpuLimits> = {}): SimtTarget {
   const limits = { ...webgpuDefaults, ...given }
   const { storageBuffers, threads, sharedBytes, laneBits, hasHalfConversions } = limits
-  // A block's tiles of 128 x 32 and the way of its results to registers take 35 KiB.
-  const hasSubgroupMatrices = limits.hasSubgroupMatrices && sharedBytes >= 49152
+  // A block's tiles of 128 x 32 take 20 KiB.
+  const hasSubgroupMatrices = limits.hasSubgroupMatrices && sharedBytes >= 32768
   // As many words as the threads of a workgroup hold in 32 registers each.
   const rowBytes = 128 * threads
   return {

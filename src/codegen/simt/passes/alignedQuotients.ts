@@ -2,10 +2,9 @@
  * Quotients of neighbours: where a place is a multiple of eight, and a quotient is by one, so are its next seven in the same eight. What is the same for all of them
  * is written the same, and their remainders lie side by side, so that a compiler finds both once.
  */
+import { gcd } from '../../../affine/gcd.ts'
 import { add, bin, type Ex, lit, type S } from '../ir/ir.ts'
 import { mapBodies, mapExpressions, rewriteEx } from '../ir/walk.ts'
-
-const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b))
 
 /** The number that an integer literal is. */
 const numberOf = (e: Ex): number | undefined => (e.k === 'lit' && typeof e.value === 'number' ? e.value : undefined)
