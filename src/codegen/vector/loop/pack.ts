@@ -4,8 +4,8 @@ import type { Scalar } from '../../../scalar/ops.ts'
 import type { CopyPiece, CopySchedule, Run } from '../../../schedule/loop/ir/schedule.ts'
 import { isShortForm, isShortTile, shortBytes, shortForms } from '../../../schedule/loop/ir/shortOperands.ts'
 import { namedAxes, type Tile } from '../../../schedule/loop/ir/tile.ts'
-import { word } from '../../../schedule/loop/nest/packing.ts'
-import type { DType } from '../../../types/dtype.ts'
+import { readAs, word } from '../../../schedule/loop/nest/packing.ts'
+import { type DType, dtypeBytes } from '../../../types/dtype.ts'
 import * as X from '../ir/expr.ts'
 import type { LoadForm, Register } from '../ir/ir.ts'
 import { addressOf, predicateElement } from '../value/laneIndex.ts'
@@ -13,6 +13,7 @@ import { part } from '../value/reg.ts'
 import { type Index, scaled } from '../value/scope.ts'
 import { emitWidened } from '../value/shorts.ts'
 import type { Values } from '../value/values.ts'
+import { widened } from '../value/widening.ts'
 import { emitCopy, emitFill, emitTranspose } from '../value/words.ts'
 import { atStart, axisBounds, countedLoop } from './loops.ts'
 
@@ -38,7 +39,7 @@ function emitPiece(
   { param, position, where }: CopyPiece,
   runs: readonly string[],
 ): void {
-  const { f, scope, scratch } = values
+  const { f, env, scope, scratch } = values
   const { tile } = p.root
   const from = addressOf(values, values.baseOf(param.name), atStart(values, position, runs), 0)
   const to = addressOf(values, scratch, atStart(values, values.axes.tileIndex(tile), runs), 0, tile.offset)
@@ -48,7 +49,11 @@ function emitPiece(
     const [source, target] = [shifted(values, from), shifted(values, to)]
     if (isShortTile(tile)) emitWidened(f, source, target, n, { form: shortFormOf(param.dtype), apart: p.along.from })
     else if (p.across === undefined) emitCopy(f, source, target, n)
-    else emitTranspose(f, source, target, n, m, p.along.from, p.across.to)
+    else {
+      const read = readAs(param.dtype, tile) ?? param.dtype
+      const elements = dtypeBytes(read) === word ? undefined : widened(f, env, read)
+      emitTranspose(f, source, target, n, m, { row: p.along.from, target: p.across.to }, elements)
+    }
     f.release(source, target)
   }
   const holds = where === undefined ? undefined : part(predicateElement(values, [where], scope.depth), 0)

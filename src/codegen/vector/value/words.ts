@@ -1,4 +1,4 @@
-/** Code that moves words of memory: copies, transposes and fills, by pointers that stand in registers. */
+/** Code that moves memory into words: copies, transposes and fills, by pointers that stand in registers. */
 import { word } from '../../../schedule/loop/nest/packing.ts'
 import type { Builder } from '../ir/builder.ts'
 import * as X from '../ir/expr.ts'
@@ -69,9 +69,30 @@ export function emitRun(
   f.release(left)
 }
 
+/** How elements of memory become words: four side by side, in a register that is the caller's, and one, that `use` takes. */
+export interface Elements {
+  readonly bytes: number
+  row(at: Register, offset: number): Register
+  one(at: Register, offset: number, use: (word: Expr) => void): void
+  /** Four at places apart, where they are better made words together. */
+  readonly column?: (at: Register, offsets: readonly number[]) => Register
+}
+
+/** Words as they stand. */
+const asTheyStand = (f: Builder): Elements => ({
+  bytes: word,
+  row: (at, offset) => f.keep(X.load(T.i32x4, at, offset, word)),
+  one: (at, offset, use) => use(X.load(T.i32, at, offset, word)),
+})
+
+/** Rows and targets of a transposition, in bytes. */
+interface Strides {
+  readonly row: number
+  readonly target: number
+}
+
 /**
- * `n` rows of `m` words, `rowStride` bytes apart, become `m` rows of `n` words, `targetStride` apart: blocks of four by four
- * in registers, words one by one at the edges.
+ * `n` rows of `m` elements become `m` rows of `n` words: blocks of four by four in registers, one by one at the edges.
  */
 export function emitTranspose(
   f: Builder,
@@ -79,29 +100,39 @@ export function emitTranspose(
   target: Register,
   n: Index,
   m: Index,
-  rowStride: number,
-  targetStride: number,
+  strides: Strides,
+  elements = asTheyStand(f),
 ): void {
   const [s, t, i, j] = [f.register(T.i32), f.register(T.i32), f.register(T.i32), f.register(T.i32)]
   const strip = (rows: 1 | 4): void => {
     f.assign(s, source)
     // Rows that go backwards are counted from the last one: offsets are not negative.
-    const first = rowStride < 0 ? rows - 1 : 0
-    if (first > 0) move(f, s, first * rowStride)
+    const first = strides.row < 0 ? rows - 1 : 0
+    if (first > 0) move(f, s, first * strides.row)
     f.assign(t, target)
     const pieces = (columns: 1 | 4): void => {
-      if (rows === 4 && columns === 4) transposeBlock(f, s, t, first, rowStride, targetStride)
-      else
+      const offset = (r: number): number => (r - first) * strides.row
+      const { column } = elements
+      if (rows === 4 && columns === 4) transposeBlock(f, s, t, offset, strides.target, elements)
+      else if (rows === 4 && column !== undefined) {
+        const words = column(s, [0, 1, 2, 3].map(offset))
+        f.store(t, words, 0, word)
+        f.release(words)
+      } else if (columns === 4 && column !== undefined) {
+        const row = elements.row(s, 0)
+        for (let c = 0; c < 4; c++) f.storeLane(t, X.view(T.i32x4, row), c, c * strides.target, word)
+        f.release(row)
+      } else
         for (let r = 0; r < rows; r++)
           for (let c = 0; c < columns; c++)
-            f.store(t, X.load(T.i32, s, (r - first) * rowStride + word * c, word), word * r + c * targetStride, word)
-      move(f, s, word * columns)
-      move(f, t, columns * targetStride)
+            elements.one(s, offset(r) + elements.bytes * c, (x) => f.store(t, x, word * r + c * strides.target, word))
+      move(f, s, elements.bytes * columns)
+      move(f, t, columns * strides.target)
     }
     f.assign(j, 0)
     whole(j, m, 4, () => pieces(4))
     whole(j, m, 1, () => pieces(1))
-    move(f, source, rows * rowStride)
+    move(f, source, rows * strides.row)
     move(f, target, rows * word)
   }
   /** Steps on from where the counter stands, as long as whole ones fit. */
@@ -121,16 +152,16 @@ export function emitTranspose(
   f.release(s, t, i, j)
 }
 
-/** `s` stands at row `first` of the block. */
+/** Rows of a block stand at offsets of `s`. */
 function transposeBlock(
   f: Builder,
   s: Register,
   t: Register,
-  first: number,
-  rowStride: number,
+  offset: (row: number) => number,
   targetStride: number,
+  elements: Elements,
 ): void {
-  const row = (r: number): Register => f.keep(X.load(T.i32x4, s, (r - first) * rowStride, word))
+  const row = (r: number): Register => elements.row(s, offset(r))
   const rows = [row(0), row(1), row(2), row(3)] as const
   const mixed = (a: Expr, b: Expr, lanes: readonly number[]): Expr => X.shuffle(T.i32x4, a, b, lanes)
   const low01 = f.keep(mixed(rows[0], rows[1], [0, 4, 1, 5]))

@@ -1,29 +1,36 @@
 /**
  * Nests that copy memory into a tile (operands of matrix products, loads across the results): runs that are contiguous on both sides move
- * in whole vectors, others are transposed in blocks of four by four. Padding is filled in afterwards, so the copy itself has no masks: it
+ * in whole vectors, others are transposed in blocks of four by four, what is narrower than words converted on the way. Padding is filled in afterwards, so the copy itself has no masks: it
  * may read a little beyond the parameter, where other memory stands. Bytes and integers of 16 bits become a tile of 16 bits, eight a step; of every other element
  * where a run takes two steps in memory for one in the tile.
  */
 import { asAxis, strideOf, valuesOf } from '../../../affine/expr.ts'
-import { dtypeBytes } from '../../../types/dtype.ts'
+import { type DType, dtypeBytes, isHalf } from '../../../types/dtype.ts'
 import { sizeOf } from '../../../types/shape.ts'
 import type { CopyPiece, CopySchedule, Run } from '../ir/schedule.ts'
 import { isShortForm, isShortTile, shortBytes } from '../ir/shortOperands.ts'
 import type { Nest } from '../ir/steps.ts'
-import { readMargin, type Tile } from '../ir/tile.ts'
+import { readMargin, type Tile, tileDType } from '../ir/tile.ts'
 import type { Places } from '../tiles/places.ts'
 import { positionsOf, sourceOf } from './pieces.ts'
 
 /** Bytes of the elements that are copied as they are. */
 export const word = 4
 
-/** Whether a piece is read in words (or, into 16 bits, as bytes and integers of 16 bits), all of it near its memory. */
+/** What memory of a dtype is read as where it stands in a tile of words: itself, or the bits of a half; undefined where it is no copy of it. */
+export function readAs(dtype: DType, tile: Pick<Tile, 'dtype'>): DType | undefined {
+  if (dtype === 'bool' || dtypeBytes(dtype) > word) return undefined
+  if (tileDType(dtype) === tile.dtype) return dtype
+  return isHalf(dtype) && tile.dtype === tileDType('u16') ? 'u16' : undefined
+}
+
+/** Whether a piece is read as elements of a tile of words (or, into 16 bits, as bytes and integers of 16 bits), all of it near its memory. */
 function isCopied(piece: CopyPiece, tile: Tile): boolean {
   const { param, position } = piece
   const isShort = isShortTile(tile)
   if (param.format !== 'plain' || param.dtype === 'bool' || valuesOf(position).size > 0) return false
   const bytes = dtypeBytes(param.dtype)
-  if (isShort ? !isShortForm(param.dtype) : bytes !== word || tile.dtype !== param.dtype) return false
+  if (isShort ? !isShortForm(param.dtype) : readAs(param.dtype, tile) === undefined) return false
   const inMemory = positionsOf(piece)
   // Of two elements a step the one that is not taken is read too.
   const reads = isShort ? 2 * bytes : bytes
@@ -78,9 +85,10 @@ export function copyOf(places: Places, nest: Nest): CopySchedule | undefined {
     return { axes, from, to }
   }
   const along = runFrom(first, [])
-  if (along.from === bytes || (isShort && along.from === 2 * bytes))
+  // What is narrower than its tile and not transposed is converted in vectors of an ordinary nest.
+  if ((along.from === bytes && (isShort || bytes === word)) || (isShort && along.from === 2 * bytes))
     return { kind: 'copy', root, source, space: nest.space, along, across: undefined }
-  if (isShort) return
+  if (isShort || along.from === bytes) return
   const contiguous = unit('from')
   if (contiguous === undefined || along.axes.includes(contiguous)) return
   const across = runFrom(contiguous, along.axes)

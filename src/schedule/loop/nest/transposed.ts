@@ -8,6 +8,7 @@ import { dtypeBytes } from '../../../types/dtype.ts'
 import { rowLayout } from '../ir/product.ts'
 import { type Axes, isScalarAxis, type Tile, tileDType } from '../ir/tile.ts'
 import type { Places } from '../tiles/places.ts'
+import { readAs } from './packing.ts'
 import { bytePosition } from './position.ts'
 
 /** Bytes of a tile that stays in the second cache. */
@@ -26,27 +27,28 @@ export function transposedLoads(places: Places, stmts: readonly Stmt[]): Map<Val
     if (s.kind !== 'let' || s.op.kind !== 'load' || s.op.maskValue !== undefined) continue
     const p = places.paramOf(s.op.param)
     const names = axes.varying(s.axes)
-    if (p.format !== 'plain' || dtypeBytes(p.dtype) !== 4 || tileDType(s.dtype) !== p.dtype) continue
+    if (p.format !== 'plain' || readAs(p.dtype, { dtype: tileDType(s.dtype) }) === undefined) continue
     const position = bytePosition(p, s.op.index)
     if (valuesOf(position).size > 0 || names.some((a) => strideOf(position, a) === undefined)) continue
     const step = strideOf(position, along)
-    if (step === undefined || step === 0 || step === 4) continue
+    const unit = dtypeBytes(p.dtype)
+    if (step === undefined || step === 0 || step === unit) continue
     // Rows in the order of memory, so that axes of which each goes on where the one inside it ends are one run.
     const rows = names
       .filter((a) => a !== along)
       .sort((a, b) => Math.abs(strideOf(position, b) ?? 0) - Math.abs(strideOf(position, a) ?? 0))
-    if (sideBySide(position, rows, axes) < 4) continue
-    const layout = rowLayout([rows, [along]], p.dtype, axes)
+    if (sideBySide(position, unit, rows, axes) < 4) continue
+    const layout = rowLayout([rows, [along]], s.dtype, axes)
     if (layout.bytes <= largest) out.set(s.id, layout)
   }
   return out
 }
 
-/** How many elements of four bytes stand side by side along axes, the one that moves least last. */
-function sideBySide(position: Expr, rows: readonly string[], axes: Axes): number {
+/** How many elements of so many bytes stand side by side along axes, the one that moves least last. */
+function sideBySide(position: Expr, bytes: number, rows: readonly string[], axes: Axes): number {
   let run = 1
   for (const a of rows.toReversed()) {
-    if (strideOf(position, a) !== 4 * run) break
+    if (strideOf(position, a) !== bytes * run) break
     run *= axes.view(a).max
     if (axes.view(a).counts?.length !== 1) break
   }

@@ -186,7 +186,7 @@ class PartPricer {
     const axis = across === undefined ? along.axes[0] : across.axes[0]
     const order = [...space.filter((a) => a !== axis), ...(axis === undefined ? [] : [axis])]
     const at = new Pricer(places, tally, this.standing(around), { order, vector: axis, copies: 4 }, machine)
-    at.rounds()
+    at.rounds(across === undefined ? 1 : machine.lanes)
     at.copied(source, root.tile, across !== undefined)
     if (root.home) places.set(root.id, root.tile)
   }

@@ -15,6 +15,7 @@ import type { DirectOperand } from '../ir/operands.ts'
 import type { CopySource, NestSchedule, Slide } from '../ir/schedule.ts'
 import { accumulatorDType, type Fold } from '../ir/steps.ts'
 import { namedAxes, type Tile, tileBytes } from '../ir/tile.ts'
+import { readAs } from '../nest/packing.ts'
 import { bytePosition, readsFreely } from '../nest/position.ts'
 import { inlined } from '../nest/slideEnd.ts'
 import type { Places } from '../tiles/places.ts'
@@ -97,11 +98,11 @@ export class Pricer {
     return this.loops.counts?.get(axis) ?? this.places.axes.view(axis).max
   }
 
-  /** Rounds of the loops, their entries, and steps that are not whole. */
-  rounds(): void {
+  /** Rounds of the loops, their entries, and steps that are not whole. `together`: rows of them that one round goes through. */
+  rounds(together = 1): void {
     const { order, vector, copies } = this.loops
     const { round, entry, leave, predicted, partial, lanes } = this.machine
-    let times = timesOf(this.standing.around)
+    let times = timesOf(this.standing.around) / together
     for (const a of order) {
       const n = this.count(a)
       const wide = lanes * copies
@@ -268,6 +269,16 @@ export class Pricer {
     const times = this.runs[this.loops.order.length] ?? 1
     const { whole, shuffled } = this.machine
     this.tally.accesses += times * (transposes ? 2 * whole + 2 * shuffled : 2 * whole)
+    // What is narrower than the tile's words is converted on the way; bits of halves only move.
+    const [first] = pieces
+    const read = first === undefined ? undefined : readAs(first.param.dtype, tile)
+    if (transposes && read !== undefined)
+      this.operate(
+        `read ${read}`,
+        this.places.facts.machine.prices.read[read],
+        read,
+        this.at(this.loops.order.length, true),
+      )
     for (const { param, position } of pieces)
       this.stream(param.name, position, {
         unit: dtypeBytes(param.dtype),
