@@ -108,3 +108,25 @@ describe('short axes side by side', () => {
     expect(blocksOf((x) => x.transpose([2, 1, 0]), [[64562, 32, 3]], target)).toEqual([3, 1, 128])
   })
 })
+
+describe('rows that read a tensor across', () => {
+  const softmax = (x: Tensor, y: Tensor): Tensor => {
+    const v = x.add(y.transpose([1, 0]))
+    return v.softmax(1)
+  }
+  const of = (rows: number, columns: number, f = softmax): number[] =>
+    blocksOf(f, [
+      [rows, columns],
+      [columns, rows],
+    ])
+
+  test('are as many a program as a line of it has, where a tile of them stays near and some programs remain', () => {
+    expect(of(1000, 1000)).toEqual([16, 1000])
+    expect(of(301, 777)).toEqual([16, 777])
+    expect(of(64, 1000)).toEqual([8, 1000])
+  })
+
+  test('are one where nothing goes across', () => {
+    expect(of(1000, 1000, (x) => x.softmax(1))).toEqual([1, 1000])
+  })
+})

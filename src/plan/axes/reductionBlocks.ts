@@ -2,11 +2,14 @@
 import * as ix from '../../affine/expr.ts'
 import { isFoldOrScan } from '../../kernel/folds.ts'
 import { operandsOf, type ValueId } from '../../kernel/ir.ts'
+import { transposedTile } from '../../schedule/loop/nest/transposed.ts'
 import { tapAxes } from '../../schedule/simt/part/taps.ts'
+import { cacheLine } from '../../target/loops.ts'
 import type { Machine } from '../../target/machine.ts'
 import { type DType, dtypeBytes } from '../../types/dtype.ts'
 import { type Body, heldPoints, pointsOf } from '../body/body.ts'
 import { byStoreStride } from './gridAxes.ts'
+import { positionOfLoad } from './positions.ts'
 import { type Roles, unitAxis } from './roles.ts'
 import type { RowSplit } from './split.ts'
 
@@ -72,6 +75,29 @@ function holdsRowsOf(body: Body, { row }: Roles, parallel: string): boolean {
 export const rowsOf = (local: number, { shortRows: { below, points } }: Machine): number =>
   local >= below ? 1 : Math.max(1, Math.floor(points / local))
 
+/** Programs that remain at least where they take several rows for what they read across. */
+const fewestAcross = 8
+
+/**
+ * Rows of `local` points that a program takes on machines of loops where it reads something across them, so that lines of that are read whole: as many as a
+ * line holds, if a tile of them stays near.
+ */
+function rowsAcross(body: Body, { row, reduced, parallel, extents }: Roles, local: number, { loops }: Machine): number {
+  const [first] = byStoreStride(body, parallel)
+  if (loops === undefined || first === undefined) return 1
+  const all = pointsOf(extents, new Set([...row, ...reduced, ...parallel]))
+  for (const l of body.lets) {
+    if (l.op.kind !== 'load' || pointsOf(extents, l.axes) < all) continue
+    const position = positionOfLoad(body, l.op)
+    const isOver = l.axes.some((a) => !parallel.has(a) && Math.abs(ix.strideOf(position, a) ?? 0) > 1)
+    if (!isOver || ix.strideOf(position, first) !== 1) continue
+    let rows = Math.min(cacheLine / dtypeBytes(l.dtype), 2 ** Math.floor(Math.log2(transposedTile / (4 * local))))
+    while (rows > 1 && pointsOf(extents, parallel) / rows < fewestAcross) rows /= 2
+    return rows >= 8 ? rows : 1
+  }
+  return 1
+}
+
 /** Bytes of an element of what is read most of, with neighbours along an axis. */
 function bytesAlong(body: Body, unit: string): number | undefined {
   let most = 0
@@ -128,7 +154,11 @@ export function reductionPoints(body: Body, roles: Roles, target: Machine, parti
   const share = Math.ceil(size(roles.parallel) / target.minPrograms)
   // Rows contiguous along what is reduced: one at a time, unless they are short.
   if (unit === undefined || !roles.parallel.has(unit)) {
-    return local >= target.shortRows.below ? 1 : withShared(body, roles, target, rowsOf(local, target))
+    const across = rowsAcross(body, roles, local, target)
+    return Math.max(
+      across,
+      local >= target.shortRows.below ? 1 : withShared(body, roles, target, rowsOf(local, target)),
+    )
   }
   // Nothing stays resident: wide blocks read whole lines.
   const least = partial ? target.partialColumns : lineColumns

@@ -12,16 +12,21 @@ import { readAs } from './packing.ts'
 import { bytePosition } from './position.ts'
 
 /** Bytes of a tile that stays in the second cache. */
-const largest = 256 * 1024
+export const transposedTile = 256 * 1024
 
 /** The layouts of the loads of a level that are to be copied. */
 export function transposedLoads(places: Places, stmts: readonly Stmt[]): Map<ValueId, Omit<Tile, 'offset'>> {
   const { axes } = places
   const out = new Map<ValueId, Omit<Tile, 'offset'>>()
   const isPlain = stmts.every(
-    (s) => s.kind === 'store' || (s.kind === 'let' && !['reduce', 'dot', 'scan', 'stage', 'at'].includes(s.op.kind)),
+    (s) => s.kind === 'store' || (s.kind === 'let' && !['dot', 'scan', 'stage', 'at'].includes(s.op.kind)),
   )
-  const along = isPlain ? storedAlong(places, stmts) : undefined
+  const folded = stmts.flatMap((s) => (s.kind === 'let' && s.op.kind === 'reduce' ? s.op.axes : []))
+  const along = !isPlain
+    ? undefined
+    : folded.length === 0
+      ? storedAlong(places, stmts)
+      : readAlong(places, stmts, folded)
   if (along === undefined || axes.view(along).max < 4) return out
   for (const s of stmts) {
     if (s.kind !== 'let' || s.op.kind !== 'load' || s.op.maskValue !== undefined) continue
@@ -39,7 +44,7 @@ export function transposedLoads(places: Places, stmts: readonly Stmt[]): Map<Val
       .sort((a, b) => Math.abs(strideOf(position, b) ?? 0) - Math.abs(strideOf(position, a) ?? 0))
     if (sideBySide(position, unit, rows, axes) < 4) continue
     const layout = rowLayout([rows, [along]], s.dtype, axes)
-    if (layout.bytes <= largest) out.set(s.id, layout)
+    if (layout.bytes <= transposedTile) out.set(s.id, layout)
   }
   return out
 }
@@ -70,4 +75,20 @@ function storedAlong(places: Places, stmts: readonly Stmt[]): string | undefined
   }
   const [only, second] = [...found]
   return found.size === 1 && second === undefined ? only : undefined
+}
+
+/** Fewer indices of a folded axis are no row. */
+const shortest = 96
+
+/** The axis of rows that are folded and that something read is contiguous along. */
+function readAlong(places: Places, stmts: readonly Stmt[], folded: readonly string[]): string | undefined {
+  return folded.find(
+    (a) =>
+      places.axes.view(a).max >= shortest &&
+      stmts.some((s) => {
+        if (s.kind !== 'let' || s.op.kind !== 'load') return false
+        const p = places.paramOf(s.op.param)
+        return p.format === 'plain' && strideOf(bytePosition(p, s.op.index), a) === dtypeBytes(p.dtype)
+      }),
+  )
 }
