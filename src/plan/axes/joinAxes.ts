@@ -60,20 +60,25 @@ export function joinProductAxes(body: Body, target: Machine, mode: NumericsMode)
 const leastVector = 8
 
 /**
- * The body with one axis for the depth of a product that a unit of one dtype takes, the longest innermost: a step has neighbours along it at one index of the
- * others (channels at one tap), so that what lies beyond an edge is told once for all of them. Where they are no whole vectors the axes stay.
+ * The body with one axis for the depth of a product that a unit of one dtype takes. Innermost is the axis along which an operand is read in vectors, else the longest: a step
+ * has neighbours along it at one index of the others (channels at one tap), so that what lies beyond an edge is told once for all of them. Where they are no whole vectors the axes
+ * stay.
  */
 function joinUnitDepth(body: Body, { oneDtypeUnit: unit }: Machine): Body {
   const [dot, other] = body.lets.filter((l) => l.op.kind === 'dot')
   if (unit === undefined || other !== undefined || dot?.op.kind !== 'dot' || dot.op.axes.length < 2) return body
   const { op } = dot
-  const dtypeOf = (id: ValueId): string | undefined => body.lets.find((l) => l.id === id)?.dtype
+  const lets = new Map(body.lets.map((l) => [l.id, l]))
+  if ([op.a, op.b].some((id) => lets.get(id)?.dtype !== unit.dtype)) return body
   const axes = body.axes.filter((a) => op.axes.includes(a.name))
+  if (axes.some((a) => a.open !== undefined)) return body
+  const among = ancestorsOf([op.a, op.b], lets)
+  const loads = body.lets.filter((l) => among.has(l.id) && op.axes.every((a) => l.axes.includes(a)))
   const longest = axes.reduce((p, q) => (q.extent > p.extent ? q : p))
-  const isWhole = longest.extent >= unit.depth && longest.extent % leastVector === 0
-  if (!isWhole || axes.some((a) => a.open !== undefined) || [op.a, op.b].some((id) => dtypeOf(id) !== unit.dtype))
-    return body
-  const order = [...op.axes.filter((a) => a !== longest.name), longest.name]
+  const near = axes.find((a) => a.extent % leastVector === 0 && loads.some((l) => isInVectors(body, l, a.name)))
+  const inner = near ?? longest
+  if (inner.extent % leastVector !== 0 || (near === undefined && longest.extent < unit.depth)) return body
+  const order = [...op.axes.filter((a) => a !== inner.name), inner.name]
   const [group] = joinable(body, dot.id, order)
   return group?.length === order.length ? join(body, group) : body
 }

@@ -5,7 +5,7 @@ import { type bitcast, call, elem, int, lit, type S, uint, v } from '../../../sr
 import { emitKernel } from '../../../src/codegen/simt/kernel.ts'
 import { movedHalves } from '../../../src/codegen/simt/passes/movedHalves.ts'
 import { compileGraph } from '../../../src/compile/index.ts'
-import { conv, spec, type Tensor } from '../../../src/index.ts'
+import { conv, einsum, spec, type Tensor } from '../../../src/index.ts'
 import type { Kernel } from '../../../src/kernel/ir.ts'
 import { printThreadSchedule } from '../../../src/schedule/simt/print.ts'
 import { scheduleThreads } from '../../../src/schedule/simt/scheduleThreads.ts'
@@ -80,6 +80,21 @@ describe('schedules', () => {
     expect(scheduleOf(kernelOf(convolution, windows(40), 'f16'))).toMatch(/axis \w+: 32 of 360 a program/)
     expect(scheduleOf(kernelOf(convolution, windows(40), 'f32'))).toMatch(/axis \w+: 3 of 3 a program/)
     expect(scheduleOf(kernelOf(convolution, windows(45), 'f16'))).toMatch(/axis \w+: 3 of 3 a program/)
+  })
+
+  test('of several axes of the depth the one along which memory lies is innermost', () => {
+    const heads = (x: Tensor, w: Tensor): Tensor => einsum('mhd,hdn->mn', x, w)
+    const text = scheduleOf(
+      kernelOf(
+        heads,
+        [
+          [512, 64, 32],
+          [64, 32, 512],
+        ],
+        'f16',
+      ),
+    )
+    expect(text).toMatch(/take x0 from registers, fill the tile|load x0 \(8 at a time\)/)
   })
 
   test('what neighbouring channels have in common is found once', () => {
