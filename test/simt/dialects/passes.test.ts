@@ -100,6 +100,15 @@ describe('quotients of neighbours', () => {
     }
   })
 
+  test('of floats stay', () => {
+    const x = v('f32', 'x')
+    const body: readonly S[] = [
+      { k: 'let', name: 'x', value: bin('*', at('r'), lit('f32', 16)) },
+      assign(at('q'), bin('/', bin('+', x, lit('f32', 3)), lit('f32', 8))),
+    ]
+    expect(alignedQuotients(body)).toEqual(body)
+  })
+
   test('counters of loops are multiples of their steps', () => {
     const body = (step: number): readonly S[] => [
       {

@@ -67,10 +67,13 @@ export function fillVectors(
   const n = axis === undefined ? 1 : scope.layout.axis(axis).vec
   const each = product.onMatrices ? halvesOfGroup : four
   for (let i = 0; i < n; i += each) {
-    const values = Array.from({ length: Math.min(n, each) }, (_, lane) => value(i + lane))
-    if (product.onMatrices) body.push(putGroup(to, place(0, rows, i), across(i), values))
-    else if (n === 1)
+    if (n === 1) {
+      invariant(!product.onMatrices, 'a single half is written into a tile for matrices')
       body.push({ k: 'vector', of: { op: 'put', array: to.array, row, at: turned(across(0)), value: value(0) } })
+      continue
+    }
+    const values = Array.from({ length: each }, (_, lane) => value(i + lane))
+    if (product.onMatrices) body.push(putGroup(to, place(0, rows, i), across(i), values))
     else body.push({ k: 'vector', of: { op: 'write', array: to.array, row, at: turned(across(i)), values } })
   }
   const whole = to.axes.filter((a) => a !== sliced)

@@ -3,15 +3,12 @@
  * is written the same, and their remainders lie side by side, so that a compiler finds both once.
  */
 import { gcd } from '../../../affine/gcd.ts'
-import { add, bin, type Ex, lit, type S } from '../ir/ir.ts'
+import { add, bin, constantOf, type Ex, lit, type S } from '../ir/ir.ts'
 import { mapBodies, mapExpressions, rewriteEx } from '../ir/walk.ts'
 
-/** The number that an integer literal is. */
-const numberOf = (e: Ex): number | undefined => (e.k === 'lit' && typeof e.value === 'number' ? e.value : undefined)
-
-/** What an integer is a multiple of, by what its names are; 0 of zero. */
+/** What an integer is a multiple of, by what its names are; 0 of zero, 1 of what is no integer. */
 function multipleOf(e: Ex, names: ReadonlyMap<string, number>): number {
-  const c = numberOf(e)
+  const c = constantOf(e)
   if (c !== undefined) return Math.abs(c)
   if (e.k === 'var') return names.get(e.name) ?? 1
   if (e.k === 'cast') return multipleOf(e.a, names)
@@ -19,14 +16,15 @@ function multipleOf(e: Ex, names: ReadonlyMap<string, number>): number {
   const [a, b] = [multipleOf(e.a, names), multipleOf(e.b, names)]
   if (e.op === '+' || e.op === '-') return gcd(a, b)
   if (e.op === '*') return a * b
-  const by = numberOf(e.b)
+  const by = constantOf(e.b)
   return e.op === '<<' && by !== undefined ? a * 2 ** by : 1
 }
 
 /** The constant of a sum that goes beyond a multiple of `group`: less than it. */
 function beyond(e: Ex, group: number, names: ReadonlyMap<string, number>): number {
   if (e.k === 'cast') return beyond(e.a, group, names)
-  if (e.k !== 'bin' || e.op !== '+') return multipleOf(e, names) % group === 0 ? 0 : (numberOf(e) ?? Number.NaN) % group
+  if (e.k !== 'bin' || e.op !== '+')
+    return multipleOf(e, names) % group === 0 ? 0 : (constantOf(e) ?? Number.NaN) % group
   return beyond(e.a, group, names) + beyond(e.b, group, names)
 }
 
@@ -34,7 +32,7 @@ function beyond(e: Ex, group: number, names: ReadonlyMap<string, number>): numbe
 function without(e: Ex, group: number): Ex {
   if (e.k === 'cast') return { ...e, a: without(e.a, group) }
   if (e.k === 'bin' && e.op === '+') return add(without(e.a, group), without(e.b, group))
-  const c = numberOf(e)
+  const c = constantOf(e)
   return c === undefined ? e : lit(e.type, c - (c % group))
 }
 
@@ -44,7 +42,7 @@ const group = 8
 /** The quotient or remainder of the multiple in place of that of a neighbour. */
 function ofMultiple(e: Ex, names: ReadonlyMap<string, number>): Ex {
   if (e.k !== 'bin') return e
-  const by = numberOf(e.b)
+  const by = constantOf(e.b)
   if (by === undefined || by <= 0) return e
   const divisor = e.op === '>>' ? 2 ** by : e.op === '&' ? by + 1 : by
   const isRest = e.op === '%' || (e.op === '&' && Number.isInteger(Math.log2(divisor)))

@@ -17,7 +17,7 @@ import type { Part } from '../part/part.ts'
 import { chainLayout, chainRows, chainThreads, type Product, productLayout } from '../part/product.ts'
 import { type Slices, vectorLayout } from '../part/vectorProduct.ts'
 import { type AxisLayout, chooseLayout, Layout, type LayoutRequest, type Nest, spanOf } from './layout.ts'
-import { groupBits, sectorBits } from './stageBits.ts'
+import { bits, groupBits, sectorBits } from './stageBits.ts'
 
 /** Statements that share a layout, and what it must respect. */
 interface Wanted {
@@ -186,7 +186,6 @@ export function copiedLayout(part: Part, l: LetStmt, product: Product, machine: 
   const first = sideOf(product, l)
   const side = Math.min(Math.log2(threads) - 2, Math.floor(Math.log2(part.axis(first).size)))
   const rest = Math.log2(threads) - 2 - side
-  const bits = (from: number, n: number): number[] => Array.from({ length: n }, (_, i) => from + i)
   const forced = new Map([
     [product.depth, { vec: 1, bits: [0, 1, ...bits(2 + side, rest)] }],
     [first, { vec: 1, bits: bits(2, side) }],

@@ -9,6 +9,9 @@ import { halvesOfGroup } from '../part/subgroupMatrices.ts'
 import { bytesPerElement } from '../storage/words.ts'
 import type { Layout, LayoutRequest } from './layout.ts'
 
+/** So many bits of a thread's number, one after another. */
+export const bits = (from: number, n: number): number[] => Array.from({ length: n }, (_, i) => from + i)
+
 /** log2 of the neighbours of the depth that threads side by side load, where they are neighbours in memory. */
 const sectorThreads = 2
 
@@ -35,7 +38,6 @@ export function sectorBits(
   if (!product.depth.includes(along) || wanted < near || own.size < 2 ** (laneBits - near)) return undefined
   const rows = Math.min(total - near, Math.floor(Math.log2(own.size)))
   const more = Math.max(0, Math.min(wanted - near, total - near - rows))
-  const bits = (from: number, n: number): number[] => Array.from({ length: n }, (_, i) => from + i)
   return new Map([
     [along, { vec: a.vec, bits: [...bits(0, near), ...bits(near + rows, more)] }],
     [own.name, { vec: 1, bits: bits(near, rows) }],
@@ -62,7 +64,6 @@ export function groupBits(
   const along = wide?.name ?? rows.find((x) => x !== near) ?? operand.vector
   const total = Math.log2(layout.threads)
   const bitsFor = (n: number): number => Math.ceil(Math.log2(n))
-  const bits = (from: number, n: number): number[] => Array.from({ length: n }, (_, i) => from + i)
   const groups = bitsFor(Math.ceil(part.axis(along).size / halvesOfGroup))
   if (wide !== undefined || near === along)
     return new Map([[along, { vec: halvesOfGroup, bits: bits(0, Math.min(total, groups)) }]])
