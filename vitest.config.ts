@@ -1,7 +1,8 @@
-/** Test runner settings: two processes or more at a time. */
+/** Test runner settings: two processes or more at a time. With `SINTER_TESTS=compiled` sources are compiled once for all of them. */
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
+import { compiledSources } from './test/compiled.ts'
 import LongFirst from './test/sequencer.ts'
 
 /**
@@ -26,6 +27,12 @@ const sharing = [
   'wasm-math',
 ].map((folder) => `test/${folder}/**/*.test.ts`)
 
+/** Files that load the sources anew or replace what a module exports, which Node's own modules do not allow. */
+const replacing = ['test/dependable/random.test.ts', 'test/host/engine.test.ts', 'test/ort/kept.test.ts']
+
+const plugins =
+  process.env.SINTER_TESTS === 'compiled' ? [await compiledSources(fileURLToPath(new URL('.', import.meta.url)))] : []
+
 export default defineConfig({
   // Examples import the library by name: in tests, its sources.
   resolve: { alias: { sinter: fileURLToPath(new URL('./src/index.ts', import.meta.url)) } },
@@ -41,9 +48,15 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: 'apart', include: ['test/**/*.test.ts'], exclude: ['**/node_modules/**', ...sharing] },
+        plugins,
+        test: {
+          name: 'apart',
+          include: ['test/**/*.test.ts'],
+          exclude: ['**/node_modules/**', ...sharing, ...replacing],
+        },
       },
-      { extends: true, test: { name: 'sharing', include: sharing, isolate: false } },
+      { extends: true, test: { name: 'replacing', include: replacing } },
+      { extends: true, plugins, test: { name: 'sharing', include: sharing, isolate: false } },
     ],
   },
 })
