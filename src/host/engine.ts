@@ -73,39 +73,51 @@ export function compilingModule<R>(isHot: boolean, body: () => R): R {
 }
 
 let spent = 0
-/** The flags of those that wait now. */
-let waiting: readonly string[] = []
+/** When the pass began that runs now. */
+let begun = 0
+/** Those that wait now. */
+let waiting: readonly Tier[] = []
 
-function tell(flags: readonly string[], isOn: boolean): void {
-  for (const flag of flags) setEngineFlag(isOn ? `--${flag}` : `--no-${flag}`)
+function tell(tiers: readonly Tier[], isOn: boolean): void {
+  for (const { flag } of tiers) setEngineFlag(isOn ? `--${flag}` : `--no-${flag}`)
 }
 
 /** Runs a pass of the compiler over so many nodes or statements: the engine does not optimise its functions, unless there is much to do. */
 export function compiling<R>(size: number, body: () => R): R {
-  const flags = waiting.length > 0 || size > mostSize ? [] : tiers.filter((t) => spent <= t.patience).map((t) => t.flag)
-  if (flags.length === 0) return body()
-  const from = performance.now()
-  waiting = flags
-  tell(flags, false)
+  const patient = waiting.length > 0 || size > mostSize ? [] : tiers.filter((t) => spent <= t.patience)
+  if (patient.length === 0) return body()
+  begun = performance.now()
+  waiting = patient
+  tell(patient, false)
   try {
     return body()
   } finally {
+    tell(waiting, true)
     waiting = []
-    tell(flags, true)
-    spent += performance.now() - from
+    spent += performance.now() - begun
   }
+}
+
+/** Said now and then inside a pass, which may turn out to be long: what has waited for as long as it should waits no more. */
+export function stillCompiling(): void {
+  if (waiting.length === 0) return
+  const now = spent + performance.now() - begun
+  const ended = waiting.filter((t) => t.patience < now)
+  if (ended.length === 0) return
+  waiting = waiting.filter((t) => t.patience >= now)
+  tell(ended, true)
 }
 
 /** Runs, inside a pass, a loop over the elements of data: the engine optimises it as ever. */
 export function overElements<R>(body: () => R): R {
-  const flags = waiting
-  if (flags.length === 0) return body()
+  const patient = waiting
+  if (patient.length === 0) return body()
   waiting = []
-  tell(flags, true)
+  tell(patient, true)
   try {
     return body()
   } finally {
-    waiting = flags
-    tell(flags, false)
+    waiting = patient
+    tell(patient, false)
   }
 }

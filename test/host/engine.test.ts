@@ -67,6 +67,31 @@ test('large passes, and those of a process that has compiled for long, are optim
   expect(flags()).toEqual(['--no-opt', '--opt', '--no-opt', '--opt'])
 })
 
+test('a pass that turns out to be long is optimised from then on', async () => {
+  const { compiling, overElements, stillCompiling } = await startedOn(true)
+  const now = vi.spyOn(performance, 'now')
+  const goOn = (at: number): string[] => {
+    now.mockReturnValueOnce(at)
+    told.mockClear()
+    stillCompiling()
+    return flags()
+  }
+  now.mockReturnValueOnce(0)
+  compiling(10, () => {
+    expect(goOn(300)).toEqual([])
+    expect(goOn(500)).toEqual(['--maglev'])
+    expect(overElements(() => goOn(2100))).toEqual([])
+    expect(goOn(2100)).toEqual(['--opt'])
+    expect(goOn(9000)).toEqual([])
+    told.mockClear()
+    now.mockReturnValueOnce(9500)
+  })
+  expect(flags()).toEqual([])
+  stillCompiling()
+  expect(compiling(10, flags)).toEqual([])
+  now.mockRestore()
+})
+
 test('Maglev waits too where the engine has it, and not for as long', async () => {
   const { compiling } = await startedOn(true)
   const now = vi.spyOn(performance, 'now')

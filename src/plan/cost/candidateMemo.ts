@@ -4,6 +4,7 @@
  * layer by layer and step by step. Regions of one form, whatever their nodes, are one kernel.
  */
 import type { Node } from '../../graph/node.ts'
+import { stillCompiling } from '../../host/engine.ts'
 import type { Body, BodyTensor } from '../body/body.ts'
 import { Forms } from '../body/forms.ts'
 import type { Region } from '../body/region.ts'
@@ -54,6 +55,7 @@ export class CandidateMemo {
     const key = keyOf(region, form.key)
     const have = this.outcomes.get(key)
     if (have !== undefined) return have.outcome.ok ? renamed(have.outcome, have, form.nodes) : have.outcome
+    stillCompiling()
     const outcome = build()
     const statements = outcome.ok ? outcome.body.lets.length : region.members.size
     this.built++
