@@ -8,8 +8,10 @@ import type { Graph, Node } from '../../src/graph/node.ts'
 import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import type { Backend } from '../../src/runtime/backend.ts'
 import type { Program } from '../../src/runtime/program.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
+import { vjpGraph } from '../../src/transforms/vjp.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { makeRng } from '../random/rng.ts'
@@ -263,3 +265,22 @@ describe('reductions beside a matrix product', () => {
     })
   }
 })
+
+test.each(['f32', 'bf16', 'f16'] as const)(
+  'gradients of a bias in %s are sums beside the product behind which it is added',
+  (dtype) => {
+    const shapes = [[512, 256], [256, 384], [384], [384, 256]]
+    const graph = withContext(() => {
+      const params = shapes.map((shape, i) => param(i, shape, dtype))
+      const [x, a, b, w] = params as [Node, Node, Node, Node]
+      const y = c.cast(c.matmul(c.gelu(c.add(c.matmul(x, a), b)), w), 'f32')
+      return { params, outputs: [c.mean(c.mul(y, y))], effects: [] }
+    })
+    const { report } = compileGraph(vjpGraph(graph, [1, 2, 3]), { target: cudaTarget, mode: 'fast' })
+    // Of the adjoint's product, whose results are multiplied with the derivative of gelu and summed over rows.
+    const beside = report.kernels.filter((k) => k.kind === 'matrix' && k.stages.length > 0)
+    expect(beside.length).toBeGreaterThan(0)
+    // The loss's own.
+    expect(report.kernels.filter((k) => k.kind === 'reduction').length).toBe(1)
+  },
+)

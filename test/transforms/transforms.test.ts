@@ -157,6 +157,16 @@ describe('parameters and outputs', () => {
     const seeds = reverse.params.slice(1).map((p) => hostArray(p.dtype, 6))
     expect(evaluate(reverse, [hostArray('f16', 6), ...seeds]).at(-1)).toEqual(new Uint16Array(6))
   })
+
+  it.each(['f16', 'bf16'] as const)('sums of cotangents of %s are made in f32, as sums are', (dtype) => {
+    const [x, b, w] = [param(0, [5, 4, 40], dtype), param(1, [40], dtype), param(2, [5, 1, 40], dtype)]
+    const windows = c.conv(c.mul(c.add(x, b), w), c.full([2, 4, 20], 1, dtype), { padding: 3 })
+    const reverse = vjpGraph({ params: [x, b, w], outputs: [c.reduceMax(windows, 2)], effects: [] }, [0, 1, 2])
+    verifyGraph(reverse)
+    const sums = nodesOf(reverse).filter((n) => n.op === 'reduce' && n.attrs.combiner === 'sum')
+    expect(sums.length).toBe(3)
+    expect(new Set(sums.map((n) => n.dtype))).toEqual(new Set(['f32']))
+  })
 })
 
 describe('provenance and effects', () => {

@@ -4,6 +4,7 @@
  * so they hold where factors are zero, to every order.
  */
 import { add, cast, compare, div, mul, where } from '../../compose/elementwise.ts'
+import { sum } from '../../compose/reduce.ts'
 import { iota, zeros } from '../../compose/source.ts'
 import { permute, reshape } from '../../compose/views.ts'
 import { makeNode } from '../../graph/build.ts'
@@ -12,8 +13,6 @@ import { combinerIdentity } from '../../scalar/ops.ts'
 import { operand } from '../rule.ts'
 import { flipAxis, shiftUp } from '../shift.ts'
 import type { JvpRules, Tangent } from './rule.ts'
-
-const sumOver = (x: Node, axes: readonly number[]): Node => makeNode('reduce', [x], { combiner: 'sum', axes })
 
 /** A reduced value repeated over the axes it was reduced from. */
 export function spreadBack(y: Node, shape: readonly number[], axes: readonly number[]): Node {
@@ -26,7 +25,7 @@ function extremumJvp(node: NodeOf<'reduce'>, t: Node): Node {
   const x = operand(node, 0)
   const { axes } = node.attrs
   const attains = compare('eq', x, spreadBack(node, x.shape, axes))
-  return div(sumOver(where(attains, t, 0), axes), sumOver(cast(attains, node.dtype), axes))
+  return div(sum(where(attains, t, 0), axes), sum(cast(attains, node.dtype), axes))
 }
 
 /** Each tangent times the product of the other factors: those before it times those after it. */
@@ -40,7 +39,7 @@ function productJvp(node: NodeOf<'reduce'>, t: Node): Node {
   const x = asRow(operand(node, 0))
   const axis = kept.length
   const scan = (reverse: boolean): Node => makeNode('scan', [x], { combiner: 'prod', axis, reverse, exclusive: true })
-  return sumOver(mul(asRow(t), mul(scan(false), scan(true))), [axis])
+  return sum(mul(asRow(t), mul(scan(false), scan(true))), [axis])
 }
 
 /**

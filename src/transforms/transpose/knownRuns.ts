@@ -3,6 +3,7 @@
  * cotangent is a sum over a run, read where it begins, instead of a scatter.
  */
 import { where } from '../../compose/elementwise.ts'
+import { sum } from '../../compose/reduce.ts'
 import { constant } from '../../compose/source.ts'
 import { reshape } from '../../compose/views.ts'
 import { makeNode } from '../../graph/build.ts'
@@ -84,7 +85,7 @@ export function sumOfRuns(points: Points, x: Node, ct: Node): Node | undefined {
 /** Sums over the runs of an axis: [.., n, ..]. */
 function overRuns(g: Node, axis: number, n: number, { start, count, longest }: Runs): Node {
   const shape = [...g.shape.slice(0, axis), n, longest, ...g.shape.slice(axis + 1)]
-  const folded = (terms: Node): Node => makeNode('reduce', [terms], { combiner: 'sum', axes: [axis + 1] })
+  const folded = (terms: Node): Node => sum(terms, [axis + 1])
   if (count.every((c) => c === longest)) return longest === 1 ? g : folded(reshape(g, shape))
   const total = g.shape[axis] ?? 0
   const [places, holds] = [new Int32Array(n * longest), new Uint8Array(n * longest)]

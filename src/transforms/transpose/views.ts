@@ -1,4 +1,5 @@
 /** Transpose rules of views. A permutation of a contraction's result is the contraction with its labels in the other order. */
+import { sum } from '../../compose/reduce.ts'
 import { reshape } from '../../compose/views.ts'
 import { makeNode } from '../../graph/build.ts'
 import type { Node, NodeOf } from '../../graph/node.ts'
@@ -21,7 +22,7 @@ function transposeBroadcast(node: NodeOf<'broadcast'>, ct: Node): Node {
   const source = operand(node, 0)
   const kept = dims.filter((d, i) => source.shape[i] === shape[d])
   const axes = shape.map((_, i) => i).filter((i) => !kept.includes(i))
-  const total = axes.length === 0 ? ct : makeNode('reduce', [ct], { combiner: 'sum', axes })
+  const total = sum(ct, axes)
   const ascending = [...kept].sort((a, b) => a - b)
   return reshape(
     permuteTo(

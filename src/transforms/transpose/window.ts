@@ -3,6 +3,7 @@
  * views and sums, so that the planner sees through them.
  */
 import { add } from '../../compose/elementwise.ts'
+import { sum } from '../../compose/reduce.ts'
 import { reshape } from '../../compose/views.ts'
 import { invariant } from '../../diagnostics/errors.ts'
 import { makeNode } from '../../graph/build.ts'
@@ -59,7 +60,7 @@ function bySkew(ct: Node, { axis, size, stride, dilation }: NodeOf<'window'>['at
   const wide = padAxis(rows, axis + 1, { low: 0, high: n + dilation - span, interior: stride - 1 })
   const flat = reshape(wide, replaced(ct.shape, axis, [size * (n + dilation)], 2))
   const skewed = reshape(sliceOne(flat, axis, 0, size * n), replaced(ct.shape, axis, [size, n], 2))
-  return makeNode('reduce', [skewed], { combiner: 'sum', axes: [axis] })
+  return sum(skewed, [axis])
 }
 
 /** The cotangent of a window's input. */

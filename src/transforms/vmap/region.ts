@@ -11,6 +11,7 @@ import {
   loopNodes,
   whileNodes,
 } from '../../compose/control.ts'
+import { sum } from '../../compose/reduce.ts'
 import { moveAxis } from '../../compose/views.ts'
 import { makeNode } from '../../graph/build.ts'
 import type { CustomRule, Graph, Node, RuleGraphs } from '../../graph/node.ts'
@@ -165,7 +166,7 @@ function wholeGradients(
     made.params,
     made.outputs.map((v, i) => {
       const wide = asBatched(v, size)
-      return inputs[i] === true ? wide : makeNode('reduce', [wide], { combiner: 'sum', axes: [0] })
+      return inputs[i] === true ? wide : sum(wide, [0])
     }),
   )
 }
