@@ -1,14 +1,15 @@
 /**
  * Integers of 64 bits that fit 32, and whole numbers in floats that hold them, are compared in 32 bits: positions, as imported models count them. Masks are seen
- * as such then, and threads and vectors do half the work.
+ * as such then, and threads and vectors do half the work. Where only a comparison with such is asked for, any i64 is as good saturated.
  */
 import { makeNode } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
 import { withInputs } from '../graph/traverse.ts'
 import { isWithin, type Range, rangeThrough, wholeRange } from '../scalar/narrow.ts'
-import { isScalarOp } from '../scalar/ops.ts'
-import { isFloat } from '../types/dtype.ts'
-import { fullOf, fullValue, movesElements } from './facts.ts'
+import { isScalarOp, type Scalar } from '../scalar/ops.ts'
+import { type DType, integerRange, isFloat } from '../types/dtype.ts'
+import { sizeOf } from '../types/shape.ts'
+import { foldLimit, fullOf, fullValue, movesElements } from './facts.ts'
 import { type Rule, rule } from './rule.ts'
 import { rangeOf } from './shortIntegers.ts'
 
@@ -57,6 +58,70 @@ function shortOf(n: Node, steps = mostSteps): Short | undefined {
   return range === undefined || !fits(range) ? undefined : { node: withInputs(n, made), range }
 }
 
+const least = -(2 ** 31)
+const greatest = 2 ** 31 - 1
+
+/** Elements between two numbers, in their dtype. */
+function between(x: Node, lo: Scalar, hi: Scalar): Node {
+  const above = makeNode('max', [x, fullOf(x.shape, x.dtype, lo)], {})
+  return makeNode('min', [above, fullOf(x.shape, x.dtype, hi)], {})
+}
+
+const toShort = (x: Node): Node => (x.dtype === 'i32' ? x : makeNode('cast', [x], { dtype: 'i32' }))
+
+/** Whether i32 has every number of an integer dtype. */
+const isShort = (d: DType): boolean => d === 'bool' || (!isFloat(d) && isWithin(rangeOfDType(d), wholeRange('i32')))
+
+function rangeOfDType(d: DType): Range {
+  const { lo, end } = integerRange(d)
+  return { lo, hi: end - 1 }
+}
+
+/** Views that leave out no element, whatever the extents. */
+const keepsAll = ({ op }: Node): boolean => op === 'broadcast' || op === 'reshape' || op === 'permute' || op === 'flip'
+
+/**
+ * An i64 in i32: what lies beyond is the least or the greatest of i32. What repeats or reorders elements stands behind that; what is short as it is, or was before
+ * it became an i64, is not compared. Undefined for a literal that is not stored anew.
+ */
+export function saturated(n: Node, steps = mostSteps): Node | undefined {
+  const short = shortOf(n)
+  if (short !== undefined) return short.node
+  const [x] = n.inputs
+  if (n.op === 'cast' && x !== undefined) {
+    // A float that becomes an integer is the nearest that there is.
+    if (isShort(x.dtype) || isFloat(x.dtype)) return toShort(x)
+    if (rangeOfDType(x.dtype).hi < 2 ** 32) return toShort(makeNode('min', [x, fullOf(x.shape, x.dtype, greatest)], {}))
+  }
+  if (n.op === 'constant' && sizeOf(n.shape) > foldLimit) return undefined
+  if (x !== undefined && keepsAll(n) && steps > 0) {
+    const inner = saturated(x, steps - 1)
+    return inner && withInputs(n, [inner])
+  }
+  return toShort(between(n, BigInt(least), BigInt(greatest)))
+}
+
+/** Whether elements repeat: a broadcast stands behind them. */
+function isRepeated(n: Node): boolean {
+  let x: Node | undefined = n
+  while (x !== undefined && x.op !== 'broadcast' && (movesElements(x) || x.op === 'cast')) x = x.inputs[0]
+  return x?.op === 'broadcast'
+}
+
+/** Operands of a comparison in i32. Repeated ones that may be any i64 (labels against places) are saturated, where the others lie inside: such are greater or less as before. */
+function comparedShort(inputs: readonly Node[]): readonly Node[] | undefined {
+  const known = inputs.map((x) => shortOf(x))
+  const isInside = known.every((k) => k === undefined || (k.range.lo > least && k.range.hi < greatest))
+  const out: Node[] = []
+  for (const [i, x] of inputs.entries()) {
+    const canSaturate = isInside && known.some((k) => k !== undefined) && x.dtype === 'i64' && isRepeated(x)
+    const node = known[i]?.node ?? (canSaturate ? saturated(x) : undefined)
+    if (node === undefined) return undefined
+    out.push(node)
+  }
+  return out
+}
+
 const comparisons = ['eq', 'ne', 'lt', 'le', 'gt', 'ge'] as const
 
 export const positionRules: readonly Rule[] = comparisons.map((op) =>
@@ -64,10 +129,10 @@ export const positionRules: readonly Rule[] = comparisons.map((op) =>
     op,
     'exact',
     `${op}-of-positions`,
-    `${op}(x, y) -> ${op}(i32(x), i32(y)), where what is compared is whole and fits 32 bits`,
+    `${op}(x, y) -> ${op}(i32(x), i32(y)), where what is compared is whole and fits 32 bits, or one is and the other is a repeated i64`,
     (node) => {
-      const short = node.inputs.flatMap((x) => shortOf(x)?.node ?? [])
-      return short.length < node.inputs.length ? undefined : withInputs(node, short)
+      const short = comparedShort(node.inputs)
+      return short && withInputs(node, short)
     },
   ),
 )

@@ -10,6 +10,7 @@ import { positionRules } from './positions.ts'
 import { reductionRules } from './reductions.ts'
 import { regionRules } from './regions.ts'
 import type { Rule } from './rule.ts'
+import { shortIndexRules } from './shortIndices.ts'
 import { shortIntegerRules } from './shortIntegers.ts'
 import { viewRules } from './views.ts'
 
@@ -27,5 +28,6 @@ export const allRules: readonly Rule[] = [
   ...contractionRules,
   ...shortIntegerRules,
   ...positionRules,
+  ...shortIndexRules,
   ...convolutionRules,
 ]

@@ -1,10 +1,11 @@
 /** What a statement of a kernel costs at one point, operands at hand, by the machine's prices: the one scale of planner and schedules. */
 import { drawsAt } from '../kernel/draws.ts'
 import type { LetStmt, Stmt, ValueId } from '../kernel/ir.ts'
+import { scalarInfo } from '../scalar/ops.ts'
 import { elementsPerCall, isRandomDType, sharedByMask } from '../scalar/threefry.ts'
 import type { LoopMachine } from '../target/loops.ts'
 import { arithmeticOf, inAdditions, type Prices, priceOf } from '../target/prices.ts'
-import type { DType } from '../types/dtype.ts'
+import { type DType, isFloat } from '../types/dtype.ts'
 
 /** A statement as its price sees it. Values carried around a loop have no operation. */
 export interface Priced {
@@ -48,9 +49,17 @@ export function statementSeconds({ op, dtype }: Priced, dtypeOf: (id: ValueId) =
 /** Additions' worth of a value whose instructions are a chain worth computing for several groups of lanes at a time, or apart from others like it. */
 const leastFunction = 6
 
-/** Whether a value takes so many instructions that other functions beside it are in its way. */
-export const isFunction = (s: Priced, dtypeOf: (id: ValueId) => DType, prices: Prices): boolean =>
-  s.op?.kind === 'scalar' && inAdditions(statementSeconds(s, dtypeOf, prices), prices) >= leastFunction
+/**
+ * Whether a value takes so many instructions that other functions beside it are in its way. Comparisons and choices of integers do not, however wide they are: they need no
+ * coefficients, and what takes long is that fewer stand in a vector.
+ */
+export function isFunction({ op, dtype }: Priced, dtypeOf: (id: ValueId) => DType, prices: Prices): boolean {
+  if (op?.kind !== 'scalar') return false
+  const last = op.args.at(-1)
+  const { chooses, result } = scalarInfo(op.op)
+  if ((chooses === true || result === 'bool') && last !== undefined && !isFloat(dtypeOf(last))) return false
+  return inAdditions(statementSeconds({ op, dtype }, dtypeOf, prices), prices) >= leastFunction
+}
 
 /** The dtypes of the values of statements, loops included. */
 export function dtypesIn(body: readonly Stmt[], into = new Map<ValueId, DType>()): ReadonlyMap<ValueId, DType> {

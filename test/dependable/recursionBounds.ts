@@ -301,6 +301,8 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/kernel/range.ts: atomRangeUnder, rangeUnder': 'expression',
   'src/compile/integerProducts.ts: stepped': ['fixed', 'at most 12 views up from a contraction (`mostViews`)'],
   'src/rewrite/positions.ts: shortOf': ['fixed', 'at most 12 operations up from a comparison (`mostSteps`)'],
+  'src/rewrite/positions.ts: saturated': ['fixed', 'at most 12 views up from an index or a comparison (`mostSteps`)'],
+  'src/rewrite/shortIndices.ts: shortIndex': ['fixed', 'at most 12 operations up from an index (`mostSteps`)'],
   'src/rewrite/shortIntegers.ts: rangeOf': ['fixed', 'at most 12 operations up from a contraction (`mostSteps`)'],
   'src/rewrite/shortIntegers.ts: shortOf': ['fixed', 'at most 12 views up from a contraction (`mostSteps`)'],
   'src/schedule/loop/ir/shortOperands.ts: rangeOf': 'values',

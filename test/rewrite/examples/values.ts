@@ -1,12 +1,12 @@
 /** Programs in which the rules on normal forms and constants fire. */
 import { makeNode } from '../../../src/graph/build.ts'
-import type { Node, OpName } from '../../../src/graph/node.ts'
+import type { Graph, Node, OpName } from '../../../src/graph/node.ts'
 import { scalarOf, writeElement } from '../../../src/scalar/host.ts'
 import { type ScalarOp, scalarInfo, scalarOps } from '../../../src/scalar/ops.ts'
 import { allDTypes, type DType, dtypeBits, dtypeClass, isFloat } from '../../../src/types/dtype.ts'
 import { hostArray } from '../../../src/types/host.ts'
 import { rowMajorStrides, sizeOf } from '../../../src/types/shape.ts'
-import type { Example } from '../support.ts'
+import type { Draw, Example } from '../support.ts'
 import { broadcast } from './views.ts'
 
 const make = makeNode
@@ -19,6 +19,7 @@ const positionExamples: Readonly<Record<string, Example>> = Object.fromEntries(
   (['eq', 'ne', 'lt', 'le', 'gt', 'ge'] as const).map((op): [string, Example] => [
     `${op}-of-positions`,
     (d) => {
+      if (d.rng.chance(0.3)) return labelled(d, op)
       const shape = [3, 4]
       const dtype = d.rng.pick(['i64', 'f32', 'f16', 'bf16', 'f64'] as const)
       const place = (axis: number): Node => make('iota', [], { axis, shape, dtype })
@@ -35,8 +36,60 @@ const positionExamples: Readonly<Record<string, Example>> = Object.fromEntries(
   ]),
 )
 
+/** Comparisons of i64 that stand for several elements each with places. */
+const labelled = (d: Draw, op: ScalarOp): Graph => {
+  const label = d.rng.chance(0.5) ? d.param([3], 'i64') : cast(d.param([3], d.rng.pick(['u32', 'u64', 'f32'])), 'i64')
+  const [x, place] = [broadcast(label, [3, 6], [0]), make('iota', [], { axis: 1, shape: [3, 6], dtype: 'i64' })]
+  return d.graph(make<OpName>(op, d.rng.chance(0.5) ? [x, place] : [place, x], {}) as Node)
+}
+
+/** An index of 64 bits, counted from the end of an axis or held to it, or neither. */
+function wideIndex(d: Draw, n: number): Node {
+  const far = [
+    0n,
+    -1n,
+    BigInt(n),
+    BigInt(-n),
+    2n ** 31n - 1n,
+    -(2n ** 31n),
+    2n ** 32n + 3n,
+    -(2n ** 40n),
+    2n ** 63n - 1n,
+  ]
+  const stored = make('constant', [], {
+    data: BigInt64Array.from(far.slice(0, 6).map((v, i) => (d.rng.chance(0.5) ? v : (far[i + 3] ?? v)))),
+    shape: [6],
+    dtype: 'i64',
+  })
+  const counted = make('iota', [], { axis: 0, shape: [6], dtype: 'i64' })
+  const x = d.rng.pick([
+    () => d.param([6], 'i64'),
+    () => cast(d.param([6], d.rng.pick(['i32', 'u32', 'u64', 'f32', 'u8'])), 'i64'),
+    () => make('flip', [d.param([6], 'i64')], { axes: [0] }),
+    () => stored,
+    () => make('add', [counted, d.full([6], 'i64', -4n)], {}),
+  ])()
+  const literal = (v: number): Node => d.full([6], 'i64', BigInt(v))
+  const isNegative = make('lt', [x, literal(0)], {})
+  const end = make('select', [isNegative, make('add', [x, literal(n)], {}), x], {})
+  const held = make('min', [make('max', [end, literal(-2)], {}), literal(n)], {})
+  const other = make('select', [d.param([6], 'bool'), end, x], {})
+  return make('flip', [d.rng.pick([x, end, held, other])], { axes: d.rng.chance(0.5) ? [0] : [] })
+}
+
 export const valueExamples: Readonly<Record<string, Example>> = {
   ...positionExamples,
+  'gather-at-short-indices': (d) => {
+    const n = d.rng.int(1, 7)
+    const attrs = { shape: [6], sources: [{ input: 0 }, { input: 1 }] } as const
+    return d.graph(make('gather', [d.param([n, n + 1]), wideIndex(d, n), wideIndex(d, n + 1)], attrs))
+  },
+  'scatter-at-short-indices': (d) => {
+    const n = d.rng.int(1, 7)
+    const combiner = d.rng.pick(['set', 'sum', 'max'] as const)
+    const attrs = { sources: [{ input: 0 }], combiner } as const
+    return d.graph(make('scatter', [d.param([n]), d.param([6]), wideIndex(d, n)], attrs))
+  },
   'empty-result': (d) => d.graph(make('exp', [d.param([0, 3], d.float())], {}), make('neg', [d.param([2], 'f32')], {})),
   commute: (d) => {
     const dtype = d.number()

@@ -2,7 +2,7 @@
 import { type DType, dtypeBits, isWide } from '../../../types/dtype.ts'
 import type { Builder } from '../ir/builder.ts'
 import * as X from '../ir/expr.ts'
-import type { Expr } from '../ir/ir.ts'
+import type { Expr, Register } from '../ir/ir.ts'
 import * as T from '../ir/types.ts'
 import {
   copyReg,
@@ -152,6 +152,23 @@ function toBool(f: Builder, x: Reg): Reg {
   const zero = X.constant(partType(x.dtype, x.lanes), isWide(x.dtype) ? 0n : 0)
   const differs = (i: number): Expr => X.compare('ne', read(x, i), zero)
   return x.lanes === 4 && isPair(x.dtype) ? packMask(f, differs) : makeReg(f, 'bool', x.lanes, differs)
+}
+
+/**
+ * Four i64 held to bounds that i32 and the target have, as integers of at most 32 bits: high words say which of them fit, so nothing is compared in 64 bits. What
+ * does not fit is the least or the greatest i32, by its sign.
+ */
+export function emitSaturated(f: Builder, to: DType, x: Reg, lo: number, hi: number): Reg {
+  const words = (of: readonly number[]): Register => f.keep(X.shuffle(T.i32x4, read(x, 0), read(x, 1), of))
+  const [low, high] = [words([0, 2, 4, 6]), words([1, 3, 5, 7])]
+  const fits = X.compare('eq', X.shrS(low, 31), high)
+  const nearest = X.xor(X.shrS(high, 31), X.constant(T.i32x4, 2 ** 31 - 1))
+  const bounded = (op: 'max_s' | 'min_s', y: Expr, bound: number, widest: number): Expr =>
+    bound === widest ? y : X.binary(op, y, X.constant(T.i32x4, bound))
+  const above = bounded('max_s', X.select(fits, low, nearest), lo, -(2 ** 31))
+  const out = makeReg(f, to, 4, () => bounded('min_s', above, hi, 2 ** 31 - 1))
+  f.release(low, high)
+  return out
 }
 
 /** The conversion of a register to another dtype. */

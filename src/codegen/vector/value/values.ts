@@ -13,11 +13,11 @@ import { combinerIdentity } from '../../../scalar/ops.ts'
 import { isRandomDType } from '../../../scalar/threefry.ts'
 import { type Axes, type Def, namedAxes, type Tile } from '../../../schedule/loop/ir/tile.ts'
 import { inlineOperands, Reach } from '../../../schedule/loop/tiles/places.ts'
-import { isWide } from '../../../types/dtype.ts'
+import { holdsInteger, isWide } from '../../../types/dtype.ts'
 import * as X from '../ir/expr.ts'
 import type { Register } from '../ir/ir.ts'
 import * as T from '../ir/types.ts'
-import { emitCast } from '../math/cast.ts'
+import { emitCast, emitSaturated } from '../math/cast.ts'
 import { emitRoundTo } from '../math/half.ts'
 import { laneReader, loadElement, loadLanes } from './access.ts'
 import { addressOf, constantLanes, exprElement, exprLanes, predicateElement, predicateLanes } from './laneIndex.ts'
@@ -34,6 +34,13 @@ export type Home =
   | { readonly kind: 'tile'; readonly tile: Tile; readonly depth: number; readonly round: boolean }
   /** Four lanes at the current point; `tile` only names the axes that they vary along. */
   | { readonly kind: 'lanes'; readonly reg: Reg; readonly depth: number; readonly tile: Tile }
+
+/** A value of 64 bits, held to bounds. */
+interface HeldTo {
+  readonly of: ValueId
+  readonly lo: number
+  readonly hi: number
+}
 
 export class Values implements Point {
   readonly scope: Scope
@@ -236,6 +243,12 @@ export class Values implements Point {
         const equal = lanes === 4 && regClass(dtype) === 'int' ? this.known.operandOf(op.op, op.args, j) : undefined
         // What stands in a place of its own may be overwritten before this value is read.
         if (equal !== undefined && !this.homes.has(equal)) return this.lanes(equal, j)
+        const held =
+          lanes === 4 && op.op === 'cast' && regClass(dtype) === 'int' ? this.heldTo(op.args, dtype) : undefined
+        if (held !== undefined) {
+          const x = this.lanes(held.of, j)
+          return scope.keep(d, key, () => emitSaturated(f, dtype, x, held.lo, held.hi))
+        }
         const args = op.args.map(operand)
         const last = op.args.at(-1)
         invariant(last !== undefined, `${op.op} without operands`)
@@ -269,6 +282,24 @@ export class Values implements Point {
         return this.readTile(tile, this.axes.tileIndex(tile.tile, op.index), dtype, d, key, lanes, j)
       }
     }
+  }
+
+  /** What `min(max(x, lo), hi)` of i64 holds to bounds, where a shorter integer has both: it stands in no place of its own. */
+  private heldTo([arg]: readonly ValueId[], to: Reg['dtype']): HeldTo | undefined {
+    const scalar = (id: ValueId | undefined, name: 'max' | 'min'): readonly ValueId[] | undefined => {
+      const def = id === undefined || this.homes.has(id) ? undefined : this.def(id)
+      return def?.dtype === 'i64' && def.op?.kind === 'scalar' && def.op.op === name ? def.op.args : undefined
+    }
+    const literal = (id: ValueId | undefined): number | undefined => {
+      const op = id === undefined || this.homes.has(id) ? undefined : this.def(id).op
+      return op?.kind === 'const' ? Number(op.value) : undefined
+    }
+    const [above, most] = scalar(arg, 'min') ?? []
+    const [of, fewest] = scalar(above, 'max') ?? []
+    const [lo, hi] = [literal(fewest), literal(most)]
+    if (of === undefined || lo === undefined || hi === undefined || lo > hi) return undefined
+    const isIn = (d: Reg['dtype']): boolean => holdsInteger(d, lo) && holdsInteger(d, hi)
+    return isIn(to) && isIn('i32') ? { of, lo, hi } : undefined
   }
 
   /** A reduction over axes of one index. */
