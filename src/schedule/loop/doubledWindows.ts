@@ -34,6 +34,9 @@ interface Windows {
   readonly apart: number
 }
 
+/** Part of its time that a sum takes at most once its operand stands in a tile: what is read there waits for what is written. */
+const leastGain = 0.75
+
 /** Places that so many windows go over whose taps reach so far. */
 const placesOf = ({ count, step }: Windows, reach: number): number => step * (count - 1) + reach + 1
 
@@ -54,13 +57,35 @@ export function doubledWindows({ part, axes, body }: LoopSchedule, facts: Kernel
     const stmts = doubler.of(fold)
     if (stmts !== undefined) made.set(fold.id, stmts)
   }
-  if (made.size === 0) return undefined
-  return {
-    ...part,
-    axes: [...part.axes, ...doubler.axes],
-    body: part.body.flatMap((s): readonly Stmt[] => (s.kind === 'let' ? (made.get(s.id) ?? [s]) : [s])),
-  }
+  return made.size === 0 ? undefined : withMade(part, made, doubler.axes)
 }
+
+/**
+ * The part with operands of window sums in tiles, where computing them for each tap takes longer (16-bit floats are converted as they are read); undefined where
+ * there are none. The sums and their order stay.
+ */
+export function stagedWindows({ part, axes, body }: LoopSchedule, facts: KernelFacts): KernelPart | undefined {
+  const { loops } = facts.machine
+  if (loops === undefined || part.body.some((s) => s.kind === 'loop')) return undefined
+  const doubler = new Doubler(part, axes, facts, loops)
+  const made = new Map<ValueId, readonly LetStmt[]>()
+  for (const step of body.steps)
+    for (const fold of step.kind === 'nest' ? foldsOf(step) : []) {
+      const stmts = doubler.staged(fold)
+      if (stmts !== undefined) made.set(fold.id, stmts)
+    }
+  return made.size === 0 ? undefined : withMade(part, made, doubler.axes)
+}
+
+const withMade = (
+  part: KernelPart,
+  made: ReadonlyMap<ValueId, readonly LetStmt[]>,
+  axes: readonly KernelAxis[],
+): KernelPart => ({
+  ...part,
+  axes: [...part.axes, ...axes],
+  body: part.body.flatMap((s): readonly Stmt[] => (s.kind === 'let' ? (made.get(s.id) ?? [s]) : [s])),
+})
 
 class Doubler {
   /** Axes of places. */
@@ -91,6 +116,50 @@ class Doubler {
     if (!this.mayPass(own, windows) || !this.pays(op, fold, windows, own)) return undefined
     return this.made(op, fold, l, windows)
   }
+
+  /** The statements of a sum whose operand stands in a tile; undefined where it is none of windows, or that takes longer. */
+  staged(fold: Fold): LetStmt[] | undefined {
+    const l = this.terms.lets.get(fold.id)
+    const [root] = fold.args
+    const arg = root === undefined ? undefined : this.terms.lets.get(root)
+    if (l?.op.kind !== 'reduce' || l.op.combiner !== 'sum' || fold.acc !== undefined || arg === undefined)
+      return undefined
+    if (arg.dtype === 'bool' || this.terms.isStaged(fold.id)) return undefined
+    const windows = this.windowsOf(fold)
+    const own = new Set<ValueId>()
+    if (windows === undefined || windows.length !== 1) return undefined
+    const along = windows.flatMap(({ axis, taps }) => [axis, taps])
+    if (!this.terms.isInline(fold, along, own) || !this.mayPass(own, windows)) return undefined
+    const { whole, lanes, entry, round, partial, own: near } = this.loops
+    const others = this.terms.countOf(fold.kept.filter((a) => !windows.some((w) => w.axis === a)))
+    // Most steps read without their masks.
+    const each = this.secondsOf(own, false)
+    const places = windows.reduce((n, w) => n * placesOf(w, w.apart * (w.length - 1)), others)
+    const seconds = others * (entry + partial) + places * (each + (whole + round) / lanes)
+    const read = this.folding(fold, windows, others, whole / lanes)
+    if (seconds + read >= leastGain * this.folding(fold, windows, others, each)) return undefined
+    if (places * tileBytes(arg.dtype) > near / 2) return undefined
+    const names = new Map(windows.map((w) => [w.axis, this.named(w, 0, w.apart * (w.length - 1))]))
+    const at: Place = new Map(windows.flatMap((w) => this.placeAt(w, this.places(names.get(w.axis) ?? ''))))
+    const value = this.terms.at(arg.id, at, new Map())
+    const stmts: LetStmt[] = this.taken()
+    const [tile, element] = [this.terms.fresh(), this.terms.fresh()]
+    const index = Object.fromEntries(
+      windows.map((w): [string, ix.Expr] => {
+        const first = ix.mul(this.views.relative(w.axis), w.step)
+        const tap = ix.mul(ix.axis(w.taps, w.length), w.apart)
+        return [names.get(w.axis) ?? '', ix.add(first, tap)]
+      }),
+    )
+    const axes = l.axes.map((a) => names.get(a) ?? a)
+    stmts.push({ ...arg, id: tile, axes, op: { kind: 'stage', of: value } })
+    stmts.push({ ...arg, id: element, op: { kind: 'at', of: tile, index } })
+    return [...stmts, { ...l, op: { ...l.op, arg: element } }]
+  }
+
+  /** What was made of values at places. */
+  private readonly taken = (): LetStmt[] =>
+    this.terms.take().map((s) => ({ ...s, axes: s.axes.filter((a) => startOf(a) === undefined) }))
 
   /** Windows along each folded axis, the innermost first. */
   private windowsOf(fold: Fold): Windows[] | undefined {
@@ -154,8 +223,8 @@ class Doubler {
     return seconds < this.folding(fold, windows, others, each) && bytes <= this.loops.own / 2
   }
 
-  /** Seconds of what is computed at a place: operations, reads, and asking what masks allow. */
-  private secondsOf(own: ReadonlySet<ValueId>): number {
+  /** Seconds of what is computed at a place: operations, reads, and asking what masks allow where these are `asked`. */
+  private secondsOf(own: ReadonlySet<ValueId>, asked = true): number {
     const { lets } = this.terms
     const { prices } = this.facts.machine
     const { whole, masked, lanes } = this.loops
@@ -164,7 +233,7 @@ class Doubler {
       if (l === undefined) return n
       const seconds = n + loopStatementSeconds(l, (i) => lets.get(i) ?? l, prices)
       if (l.op.kind !== 'load') return seconds
-      return seconds + (whole + (l.op.mask.length > 0 ? masked : 0)) / lanes
+      return seconds + (whole + (asked && l.op.mask.length > 0 ? masked : 0)) / lanes
     }, 0)
   }
 
@@ -217,7 +286,7 @@ class Doubler {
     const names = new Map(windows.map((w) => [w.axis, this.named(w, 0, w.apart * (w.length - 1))]))
     const at: Place = new Map(windows.flatMap((w) => this.placeAt(w, this.places(names.get(w.axis) ?? ''))))
     let value = terms.at(arg, at, new Map())
-    const stmts: LetStmt[] = terms.take().map((s) => ({ ...s, axes: s.axes.filter((a) => startOf(a) === undefined) }))
+    const stmts = this.taken()
     const emit = (axes: readonly string[], o: LetStmt['op']): ValueId => {
       const id = terms.fresh()
       stmts.push({ ...l, id, axes, op: o })

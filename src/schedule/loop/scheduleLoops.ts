@@ -9,7 +9,7 @@ import { storeOperands } from '../../kernel/walk.ts'
 import { placesOf } from '../../scalar/summation.ts'
 import { nearBytes } from '../../target/loops.ts'
 import type { DType } from '../../types/dtype.ts'
-import { doubledWindows } from './doubledWindows.ts'
+import { doubledWindows, stagedWindows } from './doubledWindows.ts'
 import { joinedAxes } from './ir/joined.ts'
 import { operandLayout, type Product } from './ir/product.ts'
 import type {
@@ -67,8 +67,11 @@ export function scheduleLoops(declared: KernelPart, facts: KernelFacts): LoopSch
   const doubled = doubledWindows(whole, facts)
   const apart = doubled === undefined ? whole : schedulePart(doubled, facts)
   const together = tapsTogether(apart, facts)
-  const first = together === undefined ? apart : schedulePart(together, facts)
-  const slid = slideSums(first, facts.strict)
+  const direct = together === undefined ? apart : schedulePart(together, facts)
+  const slides = slideSums(direct, facts.strict)
+  const staged = slides === undefined ? stagedWindows(direct, facts) : undefined
+  const first = staged === undefined ? direct : schedulePart(staged, facts)
+  const slid = staged === undefined ? slides : slideSums(first, facts.strict)
   const part = slid?.part ?? first.part
   const isSlid = (nest: NestSchedule): boolean => foldsOf(nest).some((f) => slid?.slides.has(f.id))
   // Sums that slide read what no statement does.
