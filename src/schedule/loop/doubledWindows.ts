@@ -1,7 +1,8 @@
 /**
  * The greatest or least of windows that overlap, by windows of twice the length: the greatest of two windows that meet or overlap is that of both, so a window
  * of w taps takes as many steps as w has bits, whatever is computed of the operand is computed once, and windows over several axes go along one after
- * another. What each step makes stands in a tile.
+ * another. What each step makes stands in a tile. Sums of windows take their taps in order; where their operand is dear (16-bit
+ * floats are converted), it is what stands in a tile.
  */
 import * as ix from '../../affine/expr.ts'
 import { startOf } from '../../kernel/axes.ts'
