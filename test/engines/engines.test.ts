@@ -25,8 +25,8 @@ const engines: readonly Engine[] = [
   { name: 'node 22', binary: node(22), types: 'stripped' },
   { name: 'node 24', binary: node(24), types: 'stripped' },
   { name: 'node 24', binary: node(24), flags: ['--no-strip-types'], types: 'none' },
-  { name: 'node 22', binary: node(22), flags: ['--no-experimental-strip-types'], types: 'none' },
   { name: 'bun 1', binary: at('node_modules/bun/bin/bun'), types: 'stripped' },
+  { name: 'node 22', binary: node(22), flags: ['--no-experimental-strip-types'], types: 'none' },
 ]
 
 /** Why they cannot be run. */
@@ -55,7 +55,7 @@ function smoke(binary: string, flags: readonly string[] = []): Found {
 describe.skipIf(missing !== undefined && !required)('other engines', () => {
   let here: Found | undefined
   it('can be run', () => expect(missing).toBeUndefined())
-  it.each(some(engines, 2))('$name $flags', ({ name, binary, flags, types }) => {
+  it.each(some(engines, 3))('$name $flags', ({ name, binary, flags, types }) => {
     here ??= smoke(process.execPath)
     const there = smoke(binary, flags)
     expect(there.engine.startsWith(`${name}.`)).toBe(true)

@@ -101,7 +101,7 @@ function draw(seed: number): { readonly given: Transposed; readonly epilogue: st
   }
 }
 
-const drawn = seedsOf('SINTER_TRANSPOSED', 96, 240)
+const drawn = seedsOf('SINTER_TRANSPOSED', 64, 240)
 
 test.each([0, 1, 2, 3])('drawn transposed convolutions, part %i of 4', { timeout: 120_000 }, (part) => {
   let masked = 0

@@ -243,7 +243,7 @@ const storesPieces = (g: PlannedGroup): boolean =>
 
 test('random rows in pieces', { timeout: 120_000 }, () => {
   let cut = 0
-  const seeds = seedsOf('SINTER_PIECES', 16, 100)
+  const seeds = seedsOf('SINTER_PIECES', 10, 100)
   for (let seed = 0; seed < seeds; seed++) {
     const made = randomPieces(seed)
     if (made.cut) cut++

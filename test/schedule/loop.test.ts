@@ -19,7 +19,7 @@ const madeUp: Machine = {
 describe.each([wasmTarget, madeUp])('on $name', (machine) => {
   test('schedules of all kinds of kernels keep the laws', () => {
     let parts = 0
-    const count = seedsOf('SINTER_SCHEDULES', 60, 120)
+    const count = seedsOf('SINTER_SCHEDULES', 40, 120)
     for (const { name, kernel, facts } of samples(machine, count)) {
       const schedules = scheduleKernel(kernel, facts)
       expect(

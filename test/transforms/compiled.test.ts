@@ -72,7 +72,7 @@ function precision(graph: Graph): number {
   )
 }
 
-const programs = seedsOf('SINTER_STACKS', 50, 300)
+const programs = seedsOf('SINTER_STACKS', 32, 300)
 const each = 50
 
 describe('random programs through stacks of transforms, compiled', () => {

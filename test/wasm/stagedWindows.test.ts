@@ -1,6 +1,7 @@
 /** Sums of windows whose operand is converted or computed once, in a tile, against the reference: dtypes, odd lengths, strides, dilations, paddings. */
 import { describe, test } from 'vitest'
 import * as s from '../../src/index.ts'
+import { some } from '../support/nightly.ts'
 import { agree } from './agree.ts'
 
 /** Small whole numbers: their sums are exact in every dtype here. */
@@ -12,7 +13,9 @@ const numbers = (shape: number[], dtype: s.DType): s.Tensor => {
   )
 }
 
-describe.each(['f16', 'bf16', 'f32', 'i8', 'u8', 'i16', 'u16', 'i32'] as const)('windows of %s', (dtype) => {
+const dtypes = ['f16', 'bf16', 'u8', 'i32', 'i8', 'u16', 'f32', 'i16'] as const
+
+describe.each(some(dtypes, 2))('windows of %s', (dtype) => {
   test.each([2, 3, 5, 8, 13])('%i taps', (taps) => {
     for (const n of [taps, taps + 1, 61, 515, 1025])
       agree((x) => s.slidingWindow(x, 0, taps).sum(-1), [numbers([n], dtype)], 1, `${n}`)

@@ -8,7 +8,7 @@ import { openAdapter, openGpu } from '../../src/backends/webgpu/host.ts'
 import * as s from '../../src/index.ts'
 import { debug } from '../../src/schedule/debug.ts'
 import { webgpuTarget } from '../../src/target/webgpu.ts'
-import { some } from '../support/nightly.ts'
+import { atNight, some } from '../support/nightly.ts'
 import { deviceOf } from './made.ts'
 import { openSoftware } from './software.ts'
 
@@ -123,9 +123,9 @@ describe('products', () => {
     [64, 64, 64],
     [33, 200, 40],
   ] as const
-  test.each(some(sizes, 3))('%i x %i x %i', (m, k, n) => same((a, b) => a.matmul(b), [m, k], [k, n]))
+  test.each(some(sizes, 5))('%i x %i x %i', (m, k, n) => same((a, b) => a.matmul(b), [m, k], [k, n]))
 
-  test('transposed operands', () => same((a, b) => a.transpose().matmul(b.transpose()), [72, 96], [130, 72]))
+  atNight('transposed operands', () => same((a, b) => a.transpose().matmul(b.transpose()), [72, 96], [130, 72]))
 
   test('a batch, with a bias and a function behind and an operand that is computed', () =>
     same((a, w, b, c) => s.nn.gelu(a.mul(w).matmul(b).add(c)), [3, 40, 64], [64], [3, 64, 50], [50]))

@@ -277,7 +277,7 @@ describe.skipIf(!hasCompiler())('CUDA sources on the host (skipped where g++ is 
   })
 
   test('random programs', { timeout: 240_000 }, async () => {
-    const count = seedsOf('SINTER_SIMT_PROGRAMS', 16, 32)
+    const count = seedsOf('SINTER_SIMT_PROGRAMS', 10, 32)
     const first = Number(process.env.SINTER_SIMT_FIRST ?? 0)
     const programs = Array.from({ length: count }, (_, i) => {
       const seed = first + i
