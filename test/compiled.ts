@@ -2,7 +2,7 @@
  * Sources compiled once for a whole run of the tests, instead of module by module in each of its processes, most of whose files would take
  * longer to load the compiler than to test it. Positions in stack traces are then those of the compiled files.
  */
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { type Plugin, transformWithOxc } from 'vite'
 
@@ -23,21 +23,24 @@ async function compileInto(out: string, root: string): Promise<void> {
   }
 }
 
-/** The folder of this process, made where it is not there yet. */
-async function folderOf(root: string): Promise<string> {
-  const out = join(root, 'node_modules', '.cache', `tests-${process.pid}`)
-  if (!existsSync(out)) {
-    mkdirSync(out, { recursive: true })
-    process.once('exit', () => rmSync(out, { recursive: true, force: true }))
-    await compileInto(out, root)
-  }
+/** Where a process keeps its folder: the settings of the tests are read once for each project. */
+const kept = Symbol.for('sinter.compiledSources')
+const here = globalThis as typeof globalThis & { [kept]?: Promise<string> }
+
+async function makeFolder(root: string): Promise<string> {
+  const cache = join(root, 'node_modules', '.cache')
+  mkdirSync(cache, { recursive: true })
+  const out = mkdtempSync(join(cache, 'tests-'))
+  process.once('exit', () => rmSync(out, { recursive: true, force: true }))
+  await compileInto(out, root)
   return out
 }
 
 /** Imports of a module in `src` of the checkout at `root` are those of the compiled one, which Node loads by itself. */
 export async function compiledSources(root: string): Promise<Plugin> {
   const src = join(root, 'src')
-  const out = join(await folderOf(root), 'src')
+  here[kept] ??= makeFolder(root)
+  const out = join(await here[kept], 'src')
   return {
     name: 'sinter:compiled-sources',
     enforce: 'pre',
