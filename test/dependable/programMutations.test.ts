@@ -18,7 +18,7 @@ import { errorOf } from '../onnx/models.ts'
 import { seedsOf } from '../support/nightly.ts'
 import { faultsOf } from '../support/watch.ts'
 
-const count = seedsOf('SINTER_PROGRAM_MUTATIONS', 20, 300)
+const count = seedsOf('SINTER_PROGRAM_MUTATIONS', 30, 300)
 const first = Number(process.env.SINTER_FIRST_SEED ?? 0)
 const compiles = new URL('../random/mutate/compiles.ts', import.meta.url)
 
