@@ -5,9 +5,9 @@
 import { makeNode } from '../graph/build.ts'
 import type { Node } from '../graph/node.ts'
 import { withInputs } from '../graph/traverse.ts'
-import { isWithin, type Range, rangeThrough, wholeRange } from '../scalar/narrow.ts'
+import { isWithin, narrowRange, type Range, rangeThrough, wholeRange } from '../scalar/narrow.ts'
 import { isScalarOp, type Scalar } from '../scalar/ops.ts'
-import { type DType, integerRange, isFloat } from '../types/dtype.ts'
+import { type DType, dtypeBytes, isFloat } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 import { foldLimit, fullOf, fullValue, movesElements } from './facts.ts'
 import { type Rule, rule } from './rule.ts'
@@ -69,13 +69,8 @@ function between(x: Node, lo: Scalar, hi: Scalar): Node {
 
 const toShort = (x: Node): Node => (x.dtype === 'i32' ? x : makeNode('cast', [x], { dtype: 'i32' }))
 
-/** Whether i32 has every number of an integer dtype. */
-const isShort = (d: DType): boolean => d === 'bool' || (!isFloat(d) && isWithin(rangeOfDType(d), wholeRange('i32')))
-
-function rangeOfDType(d: DType): Range {
-  const { lo, end } = integerRange(d)
-  return { lo, hi: end - 1 }
-}
+/** Whether i32 has every number of a dtype. */
+const isShort = (d: DType): boolean => d === 'i32' || narrowRange(d) !== undefined
 
 /** Views that leave out no element, whatever the extents. */
 const keepsAll = ({ op }: Node): boolean => op === 'broadcast' || op === 'reshape' || op === 'permute' || op === 'flip'
@@ -89,9 +84,9 @@ export function saturated(n: Node, steps = mostSteps): Node | undefined {
   if (short !== undefined) return short.node
   const [x] = n.inputs
   if (n.op === 'cast' && x !== undefined) {
-    // A float that becomes an integer is the nearest that there is.
+    // A float that becomes an integer is the nearest that there is; what else has four bytes is u32.
     if (isShort(x.dtype) || isFloat(x.dtype)) return toShort(x)
-    if (rangeOfDType(x.dtype).hi < 2 ** 32) return toShort(makeNode('min', [x, fullOf(x.shape, x.dtype, greatest)], {}))
+    if (dtypeBytes(x.dtype) === 4) return toShort(makeNode('min', [x, fullOf(x.shape, x.dtype, greatest)], {}))
   }
   if (n.op === 'constant' && sizeOf(n.shape) > foldLimit) return undefined
   if (x !== undefined && keepsAll(n) && steps > 0) {

@@ -140,10 +140,7 @@ class Doubler {
     const read = this.folding(fold, windows, others, whole / lanes)
     if (seconds + read >= leastGain * this.folding(fold, windows, others, each)) return undefined
     if (places * tileBytes(arg.dtype) > near / 2) return undefined
-    const names = new Map(windows.map((w) => [w.axis, this.named(w, 0, w.apart * (w.length - 1))]))
-    const at: Place = new Map(windows.flatMap((w) => this.placeAt(w, this.places(names.get(w.axis) ?? ''))))
-    const value = this.terms.at(arg.id, at, new Map())
-    const stmts: LetStmt[] = this.taken()
+    const { names, value, stmts } = this.placed(arg.id, windows)
     const [tile, element] = [this.terms.fresh(), this.terms.fresh()]
     const index = Object.fromEntries(
       windows.map((w): [string, ix.Expr] => {
@@ -158,9 +155,17 @@ class Doubler {
     return [...stmts, { ...l, op: { ...l.op, arg: element } }]
   }
 
-  /** What was made of values at places. */
-  private readonly taken = (): LetStmt[] =>
-    this.terms.take().map((s) => ({ ...s, axes: s.axes.filter((a) => startOf(a) === undefined) }))
+  /** A value at all places that windows go over, the statements that make it there, and the axes of places by those of the windows. */
+  private placed(
+    id: ValueId,
+    windows: readonly Windows[],
+  ): { readonly names: Map<string, string>; readonly value: ValueId; readonly stmts: LetStmt[] } {
+    const names = new Map(windows.map((w) => [w.axis, this.named(w, 0, w.apart * (w.length - 1))]))
+    const at: Place = new Map(windows.flatMap((w) => this.placeAt(w, this.places(names.get(w.axis) ?? ''))))
+    const value = this.terms.at(id, at, new Map())
+    const stmts = this.terms.take().map((s) => ({ ...s, axes: s.axes.filter((a) => startOf(a) === undefined) }))
+    return { names, value, stmts }
+  }
 
   /** Windows along each folded axis, the innermost first. */
   private windowsOf(fold: Fold): Windows[] | undefined {
@@ -284,10 +289,8 @@ class Doubler {
   private made(op: Extreme, fold: Fold, l: LetStmt, windows: readonly Windows[]): LetStmt[] {
     const { terms } = this
     const [arg = fold.id] = fold.args
-    const names = new Map(windows.map((w) => [w.axis, this.named(w, 0, w.apart * (w.length - 1))]))
-    const at: Place = new Map(windows.flatMap((w) => this.placeAt(w, this.places(names.get(w.axis) ?? ''))))
-    let value = terms.at(arg, at, new Map())
-    const stmts = this.taken()
+    const { names, value: operand, stmts } = this.placed(arg, windows)
+    let value = operand
     const emit = (axes: readonly string[], o: LetStmt['op']): ValueId => {
       const id = terms.fresh()
       stmts.push({ ...l, id, axes, op: o })
