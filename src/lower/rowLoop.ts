@@ -18,8 +18,9 @@ import {
   type ValueId,
 } from '../kernel/ir.ts'
 import { parallelGrid } from '../plan/axes/parallelGrid.ts'
+import { rowsOfStep } from '../plan/axes/reductionBlocks.ts'
 import type { Roles } from '../plan/axes/roles.ts'
-import { type Body, heldPoints } from '../plan/body/body.ts'
+import type { Body } from '../plan/body/body.ts'
 import { combinerOp } from '../scalar/ops.ts'
 import type { Machine } from '../target/machine.ts'
 import { positionDType } from '../types/dtype.ts'
@@ -90,8 +91,7 @@ export function rowLoop(
   })
   const from = bound(first)
   const to = bound(ix.addConst(first, block))
-  const width = heldPoints(body, roles.extents, roles.row)
-  const rows = Math.max(1, Math.min(block, Math.floor(target.rowsAtOnce / width)))
+  const rows = rowsOfStep(body, roles, { axis, block }, target)
   params.loads(body, lets)
   const stores = body.stores.map(
     (s): StoreStmt => ({

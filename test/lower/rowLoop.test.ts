@@ -6,6 +6,7 @@ import * as c from '../../src/compose/index.ts'
 import { param, withContext } from '../../src/graph/build.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
+import { cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { vjpGraph } from '../../src/transforms/index.ts'
@@ -111,5 +112,65 @@ describe('one kernel and one finishing stage', () => {
     expect([report.totals.kernels, report.totals.stages]).toEqual([1, 1])
     // x, its adjoint, the result and the gradient, and the vectors.
     expect(report.totals.bytes).toBe(4 * (4 * 4096 * 1024 + 4 * 1024))
+  })
+})
+
+describe('programs of rows that are folded', () => {
+  const mainOf = (graph: Graph, target: Machine) => {
+    const { program } = compileGraph(graph, { mode: 'fast', target, verify: true })
+    const [part] = program.steps.flatMap((s) => (s.kind === 'kernel' && s.stage === 'main' ? s.kernel.parts : []))
+    const loop = part?.body.find((s) => s.kind === 'loop')
+    if (part === undefined || loop?.kind !== 'loop') throw new Error('no loop over rows')
+    const extent = (axis: string): number => part.axes.find((a) => a.name === axis)?.extent ?? 0
+    const programs = part.grid.reduce((n, g) => n * Math.ceil(extent(g.axis) / g.block), 1)
+    return { loop, extent, programs }
+  }
+
+  /** Row sums of squares, what they scale summed over pictures and rows, and over rows alone. */
+  const pictures = (shape: readonly number[]): Graph =>
+    graphOf([shape, shape], (p) => {
+      const x = at(p, 0)
+      const y = c.div(at(p, 1), c.sqrt(c.add(c.mean(c.square(x), [2], true), 1)))
+      return [c.sum(y, [0, 1]), c.sum(y, 1)]
+    })
+
+  test('a step is as large as a program holds, with the pictures that it goes through whole', () => {
+    const graph = pictures([3, 60, 8])
+    const inputs = inputsOf(graph)
+    const { loop } = mainOf(graph, small)
+    expect(loop.block * 3 * 8).toBeLessThanOrEqual(small.rowsAtOnce)
+    const { program } = compileGraph(graph, { mode: 'fast', target: small, verify: true })
+    expectClose(graph, interpretProgram(program, inputs, 'f64'), inputs)
+  })
+
+  test.each([
+    [77, 768],
+    [672, 320],
+    [1665, 512],
+  ])('%i rows of %i on threads: a program has a step or two', (rows, columns) => {
+    const { loop, programs } = mainOf(layerNormGradient(rows, columns), { ...cudaTarget, launch: 1e-4 })
+    expect(programs).toBeGreaterThanOrEqual(Math.min(132, rows / 8))
+    expect(loop.block * 2 * programs).toBeGreaterThanOrEqual(rows)
+  })
+
+  test('neighbours in memory stay together where other rows may be cut', () => {
+    const [n, k] = [777, 600]
+    const graph = graphOf(
+      [
+        [6, n, k],
+        [n, k],
+        [n, 6],
+      ],
+      (p) => {
+        const y = c.mul(at(p, 0), at(p, 1))
+        const weighed = c.sum(c.mul(at(p, 0), c.expandDims(c.transpose(at(p, 2), [1, 0]), [2])), 0)
+        return [c.sum(y, 2), c.mean(c.mul(at(p, 1), weighed))]
+      },
+    )
+    const { program } = compileGraph(graph, { mode: 'fast', target: { ...cudaTarget, launch: 1e-4 }, verify: true })
+    const [part] = program.steps.flatMap((s) => (s.kind === 'kernel' && s.stage === 'main' ? s.kernel.parts : []))
+    const extents = part?.grid.map((g) => part.axes.find((a) => a.name === g.axis)?.extent)
+    expect(extents).toContain(n)
+    expect(extents).not.toContain(k)
   })
 })

@@ -5,6 +5,8 @@ import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import { printKernel } from '../../src/kernel/print.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
+import { vjpGraph } from '../../src/transforms/vjp.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import { at, check, trace } from '../compile/support.ts'
 
@@ -73,5 +75,28 @@ describe('heads that share keys', () => {
     { batch: 2, length: 5, heads: 4, shared: 4, width: 8, dtype: 'f32' },
   ])('gives what the reference gives: $heads heads of $shared, $length positions', (form) => {
     check(attention(form), { target: cudaTarget })
+  })
+})
+
+describe('gradients of heads that share keys', () => {
+  test.each<DType>(['bf16', 'f16'])('of %s: the sum over a group stands behind the chain', (dtype) => {
+    const [heads, length] = [16, 1023]
+    const graph = vjpGraph(attention({ batch: 1, length, heads, shared: 4, width: 128, dtype }), [0, 1, 2])
+    const { report } = compileGraph(graph, { mode: 'fast', target: cudaTarget, verify: true })
+    expect(report.kernels.map((k) => k.kind).filter((kind) => kind === 'chain')).toHaveLength(3)
+    for (const k of report.kernels) expect(k.bytesWritten).toBeLessThan(2 * heads * length * length)
+  })
+
+  test('give what the reference gives', () => {
+    const [heads, length] = [4, 44]
+    const graph = vjpGraph(attention({ batch: 2, length, heads, shared: 2, width: 6, dtype: 'f32' }), [0, 1, 2])
+    const target = {
+      ...wasmTarget,
+      minPrograms: 1,
+      chains: { rows: 8, shared: 8, width: 64 },
+      mostBytes: { ...wasmTarget.mostBytes, value: 4 * 2 * heads * length * length - 1 },
+    }
+    const { report } = check(graph, { target })
+    expect(report.kernels.map((k) => k.kind)).toContain('chain')
   })
 })

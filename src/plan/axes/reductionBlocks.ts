@@ -71,6 +71,17 @@ function holdsRowsOf(body: Body, { row }: Roles, parallel: string): boolean {
   return false
 }
 
+/** Rows that a program goes through at a time where its share of `axis` has a loop: as many as it holds, with all that it holds whole besides. */
+export function rowsOfStep(
+  body: Body,
+  { extents, row, reduced }: Roles,
+  { axis, block }: Exclude<RowSplit, 'every-index'>,
+  { rowsAtOnce }: Machine,
+): number {
+  const held = new Set([...row, ...reduced].filter((a) => a !== axis))
+  return Math.max(1, Math.min(block, Math.floor(rowsAtOnce / heldPoints(body, extents, held))))
+}
+
 /** Rows of so many points that a program takes: several only of short ones. */
 export const rowsOf = (local: number, { shortRows: { below, points } }: Machine): number =>
   local >= below ? 1 : Math.max(1, Math.floor(points / local))

@@ -119,6 +119,9 @@ const fewestRows = 64
 function splitAxis(a: Analysis, byColumns: boolean, unitAxis: UnitAxis): Split {
   if (hasPrograms(a, byColumns)) return whole
   const { target } = a
+  /** Programs that run at once, on machines of which they are shares; and where they go through rows, each row after the one before. */
+  const atOnce = target.programShare === undefined ? undefined : 1 / target.programShare.computing
+  const waiting = a.row.size > 0 ? atOnce : undefined
   const columns = byColumns ? target.columnBlock : 1
   const points = size(a, a.parallel)
   const programs = Math.ceil(points / columns)
@@ -141,13 +144,21 @@ function splitAxis(a: Analysis, byColumns: boolean, unitAxis: UnitAxis): Split {
     // A program covers about a block of elements (by columns, less where programs would be too few), and partial results stay a small part of what is read.
     const inner = Math.max(...[...split].flatMap((id) => a.lets.get(id) ?? []).map(pointsBelow)) / extent(axis)
     const kept = [...split].reduce((n, id) => n + size(a, new Set([...a.parallel, ...axesOf(id)])), 0)
-    const fewest = Math.ceil((partialShare * kept) / Math.max(1, inner))
+    const share = (n: number): number => Math.ceil((n * kept) / Math.max(1, inner))
+    // Rows that one program after the other folds wait for each other: where programs would be fewer than run at once, partial results may be half of what is read.
+    const fewest =
+      waiting === undefined
+        ? share(partialShare)
+        : Math.min(share(partialShare), Math.max(share(2), Math.ceil((extent(axis) * programs) / waiting)))
     // By columns, as few partial results as keep the target busy to the end; rows, as many programs as run at once.
     const most = columns > 1 ? 4 * target.minPrograms : a.row.size > 0 ? target.rowPrograms : undefined
     const busy = most === undefined ? 1 : Math.ceil(extent(axis) / Math.max(1, Math.floor(most / programs)))
     const many = columns > 1 ? Math.floor((extent(axis) * programs) / target.minPrograms) : extent(axis)
     const elements = Math.min(Math.ceil(target.elementBlock / inner), many)
-    const block = Math.max(1, elements, Math.ceil(extent(axis) / 1024), fewest, busy)
+    const wanted = Math.max(1, elements, Math.ceil(extent(axis) / 1024), fewest, busy)
+    // A step of fewer rows takes a program as long.
+    const step = Math.max(1, Math.floor(target.rowsAtOnce / inner))
+    const block = waiting !== undefined && wanted > step ? Math.floor(wanted / step) * step : wanted
     return block < extent(axis) ? { ok: true, split, splitBy: { axis, block } } : whole
   }
   // Pieces of rows, each on another page, take a core several times as long as whole rows do: their axis is cut where no other gives programs enough.
@@ -160,8 +171,13 @@ function splitAxis(a: Analysis, byColumns: boolean, unitAxis: UnitAxis): Split {
     return [...among].filter((x) => !isCutLast(x, among)).sort((p, q) => extent(q) - extent(p))[0]
   }
   // A short fold below another (a pooling whose results are summed) leaves nothing to cut along its axes: the next one may.
-  const axes = long.map(longestOf)
-  for (const axis of new Set(axes)) {
+  const axes = [...new Set(long.map(longestOf))]
+  // On threads neighbours in memory stay side by side, where another axis has programs enough.
+  const neighbours = atOnce === undefined || axes.length < 2 ? undefined : unitAxis()
+  const isEnough = (x: string | undefined): boolean =>
+    x !== undefined && x !== neighbours && extent(x) * programs >= (atOnce ?? 1)
+  const last = axes.some(isEnough) ? neighbours : undefined
+  for (const axis of axes.sort((x, y) => Number(x === last) - Number(y === last))) {
     if (axis === undefined || (byColumns && target.loops !== undefined && extent(axis) < fewestRows)) continue
     const cut = cutAlong(axis)
     if (cut !== whole) return cut

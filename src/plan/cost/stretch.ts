@@ -8,6 +8,7 @@ import type { Machine } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { ownExtents, partialsGrid, straightGrid } from '../axes/blocks.ts'
+import { rowsOfStep } from '../axes/reductionBlocks.ts'
 import type { Roles } from '../axes/roles.ts'
 import { type Body, heldPoints, pointsOf } from '../body/body.ts'
 
@@ -58,8 +59,22 @@ export function stretchOf(body: Body, roles: Roles, folding: Folding | undefined
   // Only rows that registers hold are spread: what streams by is gone through by one block.
   const isHeld = isWhole && passes === 1 && 4 * heldPoints(body, own, new Set(own.keys())) <= target.rowBytes
   const blocks = isHeld && wide.length === 0 ? simt.clusters : 1
-  const rounds = isWhole ? wide.reduce((n, l) => n + roundsOf(l, own, own.keys(), target), 0) : 0
+  const rounds = isWhole
+    ? wide.reduce((n, l) => n + roundsOf(l, own, own.keys(), target), 0)
+    : stepsOf(body, roles, main, target)
   return { blocks, rounds, bytes: bytesOfProgram(body, main, own) / blocks }
+}
+
+/**
+ * Rounds of a program that goes through its share of rows, some at a time: a step waits for what it loads and for each exchange of a fold of rows, about half
+ * as long as a round does.
+ */
+function stepsOf(body: Body, roles: Roles, main: Body['lets'], target: Machine): number {
+  const { splitBy, row } = roles
+  if (row.size === 0 || splitBy === undefined || typeof splitBy === 'string') return 0
+  const steps = Math.ceil(splitBy.block / rowsOfStep(body, roles, splitBy, target))
+  const folds = main.filter((l) => foldAxes(l).some((a) => row.has(a))).length
+  return (steps * (1 + folds)) / 2
 }
 
 /** Rounds after the first in which a program goes through a fold over some of its axes. */

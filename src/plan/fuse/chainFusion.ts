@@ -4,11 +4,9 @@
  * with both.
  */
 import type { Node } from '../../graph/node.ts'
-import { familyOf } from '../../graph/table.ts'
 import { pointsOf } from '../body/body.ts'
-import { ancestorsWithin } from './clusters.ts'
-import type { Group, Groups } from './groups.ts'
-import { byMember, piecesOf } from './pieces.ts'
+import type { Group } from './groups.ts'
+import { behindProduct, byMember } from './pieces.ts'
 import type { Planner } from './planner.ts'
 
 /** Kernels between two products at most. */
@@ -53,17 +51,6 @@ function chainsTo(planner: Planner, last: Group): { readonly first: Group; reado
     const first = all.get(id)
     return first === undefined ? [] : [{ first, between: leadsTo(id) }]
   })
-}
-
-/**
- * Pieces of a product's kernel that the product does not need: its end, which a chain may have no place for (a fold of all results). Where a kernel has
- * several products there is no such end.
- */
-function behindProduct(groups: Groups, g: Group, clusterOf: ReadonlyMap<Node, ReadonlySet<Node>>): Set<Node>[] {
-  const [product, other] = [...g.members].filter((n) => familyOf(n) === 'contraction')
-  if (product === undefined || other !== undefined) return []
-  const needed = ancestorsWithin(product, g.members)
-  return piecesOf(groups, g, new Set([...g.members].filter((n) => !needed.has(n))), clusterOf)
 }
 
 /**

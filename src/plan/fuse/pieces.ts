@@ -1,6 +1,8 @@
 /** Pieces of a group: what of the clusters that planning started from is in it. */
 import type { Node } from '../../graph/node.ts'
+import { familyOf } from '../../graph/table.ts'
 import { dataInputs } from '../body/region.ts'
+import { ancestorsWithin } from './clusters.ts'
 import type { Group, Groups } from './groups.ts'
 
 /** The cluster of each node. */
@@ -46,4 +48,15 @@ function withCopies(groups: Groups, g: Group, piece: Set<Node>): Set<Node> {
         stack.push(x)
       }
   return piece
+}
+
+/**
+ * Pieces of a product's kernel that the product does not need: its end, which a chain may have no place for (a fold of all results). Where a kernel has
+ * several products there is no such end.
+ */
+export function behindProduct(groups: Groups, g: Group, clusterOf: ReadonlyMap<Node, ReadonlySet<Node>>): Set<Node>[] {
+  const [product, other] = [...g.members].filter((n) => familyOf(n) === 'contraction')
+  if (product === undefined || other !== undefined) return []
+  const needed = ancestorsWithin(product, g.members)
+  return piecesOf(groups, g, new Set([...g.members].filter((n) => !needed.has(n))), clusterOf)
 }

@@ -64,7 +64,7 @@ export function planFusion(
   if (fuse) {
     planner.mergeEdges()
     fuseChains(planner, clusters)
-    fuseTiles(planner)
+    fuseTiles(planner, clusters)
     fuseSiblings(planner)
     const moved = moveCuts(planner)
     if (recomputeCheap(planner) || moved) {

@@ -12,6 +12,7 @@ import { bytesOf, dataInputs, type Region, readAs } from '../body/region.ts'
 import type { Made } from '../cost/candidateMemo.ts'
 import { type Refused, refuse } from '../refusal.ts'
 import type { Group } from './groups.ts'
+import { behindProduct, byMember } from './pieces.ts'
 import type { Planner } from './planner.ts'
 
 /** Values that are followed from one product at most. */
@@ -133,20 +134,26 @@ interface Part {
 }
 
 /** Tries what shares tiles; tells the numbers of the groups that came of it. */
-export function fuseTiles(planner: Planner): void {
+export function fuseTiles(planner: Planner, clusters: readonly ReadonlySet<Node>[]): void {
   const { chains, vectorChains } = planner.target
   if ((chains === undefined && vectorChains === undefined) || planner.mode === 'strict') return
+  const clusterOf = byMember(clusters)
   const fresh: number[] = []
   for (const { size, sums } of sumsIn(planner))
     for (const some of related(sums)) {
       // Sums whose values nobody else needs are chains of two products already, or none.
       if (some.some((s) => !planner.groups.all.has(s.group.id))) continue
-      fresh.push(...tryTiles(planner, some, new Tiles(size)))
+      fresh.push(...tryTiles(planner, some, new Tiles(size), clusterOf))
     }
   if (fresh.length > 0) planner.mergeEdges(fresh.filter((id) => planner.groups.all.has(id)))
 }
 
-function tryTiles(planner: Planner, sums: readonly Sum[], tiles: Tiles): readonly number[] {
+function tryTiles(
+  planner: Planner,
+  sums: readonly Sum[],
+  tiles: Tiles,
+  clusterOf: ReadonlyMap<Node, ReadonlySet<Node>>,
+): readonly number[] {
   const { groups } = planner
   const made = new Set(sums.flatMap((s) => [...s.tiles]))
   const lasts = new Set(sums.map((s) => s.group))
@@ -157,7 +164,7 @@ function tryTiles(planner: Planner, sums: readonly Sum[], tiles: Tiles): readonl
   }
   const stored = [...involved].some((g) => g.outputs.some((n) => made.has(n)))
   if (!stored || [...involved].some((g) => g.made === undefined || g.boundary !== undefined)) return []
-  const parts = partsOf(planner, involved, sums, tiles)
+  const parts = partsOf(planner, involved, sums, tiles, clusterOf)
   const [first, last] = [[...involved].find((g) => !lasts.has(g)), sums[0]?.group]
   if (first === undefined || last === undefined) return []
   if ('ok' in parts) {
@@ -193,8 +200,17 @@ function tryTiles(planner: Planner, sums: readonly Sum[], tiles: Tiles): readonl
     .map((g) => g.id)
 }
 
-/** The kernels of a trial before any are joined: one for each product over tiles, and those of what else is needed of the groups. */
-function partsOf(planner: Planner, involved: ReadonlySet<Group>, sums: readonly Sum[], tiles: Tiles): Part[] | Refused {
+/**
+ * The kernels of a trial before any are joined: one for each product over tiles, without its end where that is no kernel with it, and those of what else is
+ * needed of the groups.
+ */
+function partsOf(
+  planner: Planner,
+  involved: ReadonlySet<Group>,
+  sums: readonly Sum[],
+  tiles: Tiles,
+  clusterOf: ReadonlyMap<Node, ReadonlySet<Node>>,
+): Part[] | Refused {
   const { groups, judge } = planner
   /** Members, with all that they need of the groups and is to be made again, or stands in the same group. */
   const withTiles = (start: Iterable<Node>, own: (n: Node) => boolean): Set<Node> => {
@@ -261,8 +277,18 @@ function partsOf(planner: Planner, involved: ReadonlySet<Group>, sums: readonly 
     if (refused !== undefined) return refused
   }
   for (const { members, of } of regions) {
-    const refused = judged(members, of.outputs, of)
-    if (refused !== undefined) return refused
+    const whole = judged(members, of.outputs, of)
+    if (whole === undefined) continue
+    const behind = behindProduct(groups, of, clusterOf)
+    if (behind.length === 0) return whole
+    const [product, ...pieces] = groups.joinedBefore([of], behind)
+    if (product === undefined) return whole
+    const end = new Set([...of.members].filter((n) => !product.members.has(n)))
+    const front: Region = { members: new Set([...members].filter((n) => !end.has(n))), outputs: product.outputs }
+    for (const part of [front, ...pieces]) {
+      const refused = judged(part.members, part.outputs, of)
+      if (refused !== undefined) return refused
+    }
   }
   return parts
 }
