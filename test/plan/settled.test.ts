@@ -83,7 +83,7 @@ describe('rows that share an operand', () => {
   const blocks = (graph: Graph, target: Machine): number[] =>
     kernelsOf(graph, 'fast', target).flatMap((k) => k.parts.flatMap((p) => p.grid.map((g) => g.block)))
   const biased = withContext((): Graph => {
-    const [x, b] = [param(0, [64, 4096], 'f32'), param(1, [4096], 'f32')]
+    const [x, b] = [param(0, [512, 4096], 'f32'), param(1, [4096], 'f32')]
     return { params: [x, b], outputs: [c.tanh(c.add(x, b))], effects: [] }
   })
 
@@ -93,7 +93,7 @@ describe('rows that share an operand', () => {
   })
 
   test('and not where nothing is shared, or rows are short', () => {
-    const plain = trace([64, 4096], 'f32', (x) => [c.tanh(x)])
+    const plain = trace([512, 4096], 'f32', (x) => [c.tanh(x)])
     expect(blocks(plain, cudaTarget)).toEqual([2048])
   })
 })

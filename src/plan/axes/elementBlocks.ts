@@ -3,7 +3,7 @@ import { dtypesIn, isFunction } from '../../schedule/price.ts'
 import { nearBytes } from '../../target/loops.ts'
 import type { Machine } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
-import type { Body } from '../body/body.ts'
+import { type Body, pointsOf } from '../body/body.ts'
 import type { Roles } from './roles.ts'
 
 /**
@@ -20,13 +20,20 @@ function functionPoints(body: Body, { loops, prices }: Machine): number {
   return functions.length > 1 ? nearBytes(loops) / 8 : Number.POSITIVE_INFINITY
 }
 
+/** Elements of a program where those of the usual size would be fewer than two for each multiprocessor: a quarter at least. */
+function fewPoints(points: number, { elementBlock, programShare }: Machine): number {
+  if (programShare === undefined) return elementBlock
+  const wanted = 2 ** Math.floor(Math.log2(Math.max(1, (points * programShare.computing) / 2)))
+  return Math.min(elementBlock, Math.max(elementBlock / 4, wanted))
+}
+
 /** Elements of an elementwise program. */
-export function elementPoints(body: Body, { parallel }: Roles, target: Machine): number {
+export function elementPoints(body: Body, { parallel, extents }: Roles, target: Machine): number {
   const { elementBytes = Number.POSITIVE_INFINITY } = target
-  const elementBlock = Math.min(target.elementBlock, functionPoints(body, target))
+  const elementBlock = Math.min(fewPoints(pointsOf(extents, parallel), target), functionPoints(body, target))
   let bytes = 0
   for (const l of body.lets)
     if (l.op.kind === 'load' && [...parallel].every((a) => l.axes.includes(a))) bytes += dtypeBytes(l.dtype)
   const most = 2 ** Math.floor(Math.log2(elementBytes / Math.max(1, bytes)))
-  return Math.min(elementBlock, Math.max(elementBlock / 4, most))
+  return Math.min(elementBlock, Math.max(target.elementBlock / 4, most))
 }

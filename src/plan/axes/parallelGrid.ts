@@ -5,7 +5,7 @@ import { cacheLine } from '../../target/loops.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import { byStoreStride, lineElements } from './gridAxes.ts'
-import { positionOfLargestStore, positionOfLoad } from './positions.ts'
+import { positionOfLargestStore, positionOfLoad, strideAlong } from './positions.ts'
 import { type Roles, unitAxis } from './roles.ts'
 
 interface GridOptions {
@@ -120,7 +120,7 @@ function loadAcross(body: Body, roles: Roles, first: string | undefined): Across
   for (const l of body.lets) {
     if (l.op.kind !== 'load' || pointsOf(roles.extents, l.axes) < points) continue
     const position = positionOfLoad(body, l.op)
-    const axis = l.axes.find((a) => a !== first && ix.strideOf(position, a) === 1)
+    const axis = l.axes.find((a) => a !== first && strideAlong(position, a) === 1)
     if (axis !== undefined && (ix.strideOf(position, first) ?? 1) > 1)
       return { axis, position, bytes: points * dtypeBytes(l.dtype) }
   }

@@ -51,7 +51,8 @@ export function unitAxis(body: Body, among?: (axis: string) => boolean): string 
   const vote = (index: readonly ix.Expr[], shape: readonly number[], weight: number): void => {
     const flat = ix.flatten(index, shape)
     for (const a of ix.axesOf(flat)) {
-      const repeats = repeatsAlong(flat, a)
+      // Neighbours that are read backwards are neighbours.
+      const repeats = ix.strideOf(flat, a) === -1 ? 1 : repeatsAlong(flat, a)
       if (repeats !== undefined && (among === undefined || among(a)))
         votes.set(a, (votes.get(a) ?? 0) + weight / repeats)
     }

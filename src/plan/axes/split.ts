@@ -109,6 +109,9 @@ function splitRows(a: Analysis): Split | Refused {
   return { ok: true, split, splitBy: 'every-index' }
 }
 
+/** Neighbours in memory of which a block of a cut axis has a multiple, on threads: what a few hundred of them load at once. */
+const wholeLoads = 512
+
 /** Rows down which columns are cut at least, on machines of loops: parts of fewer are read no better, and taps of windows would read the same elements. */
 const fewestRows = 64
 
@@ -137,6 +140,7 @@ function splitAxis(a: Analysis, byColumns: boolean, unitAxis: UnitAxis): Split {
   }
   const long = a.body.lets.filter((l) => mayCutFold(l) && pointsBelow(l) > 16 * target.elementBlock)
   const extent = (x: string): number => a.extents.get(x) ?? 1
+  const neighbours = atOnce === undefined || long.length === 0 ? undefined : unitAxis()
   const cutAlong = (axis: string): Split => {
     const split = new Set<ValueId>()
     for (const l of long) if (foldAxes(l).includes(axis) && !follows(l, split, a.lets)) split.add(l.id)
@@ -158,7 +162,9 @@ function splitAxis(a: Analysis, byColumns: boolean, unitAxis: UnitAxis): Split {
     const wanted = Math.max(1, elements, Math.ceil(extent(axis) / 1024), fewest, busy)
     // A step of fewer rows takes a program as long.
     const step = Math.max(1, Math.floor(target.rowsAtOnce / inner))
-    const block = waiting !== undefined && wanted > step ? Math.floor(wanted / step) * step : wanted
+    const steps = waiting !== undefined && wanted > step ? Math.floor(wanted / step) * step : wanted
+    // Where it is the axis of memory, blocks begin where a load of several elements may.
+    const block = axis === neighbours && steps > wholeLoads ? Math.ceil(steps / wholeLoads) * wholeLoads : steps
     return block < extent(axis) ? { ok: true, split, splitBy: { axis, block } } : whole
   }
   // Pieces of rows, each on another page, take a core several times as long as whole rows do: their axis is cut where no other gives programs enough.
@@ -173,10 +179,10 @@ function splitAxis(a: Analysis, byColumns: boolean, unitAxis: UnitAxis): Split {
   // A short fold below another (a pooling whose results are summed) leaves nothing to cut along its axes: the next one may.
   const axes = [...new Set(long.map(longestOf))]
   // On threads neighbours in memory stay side by side, where another axis has programs enough.
-  const neighbours = atOnce === undefined || axes.length < 2 ? undefined : unitAxis()
   const isEnough = (x: string | undefined): boolean =>
     x !== undefined && x !== neighbours && extent(x) * programs >= (atOnce ?? 1)
-  const last = axes.some(isEnough) ? neighbours : undefined
+  const isLong = neighbours !== undefined && extent(neighbours) > wholeLoads
+  const last = isLong && axes.some(isEnough) ? neighbours : undefined
   for (const axis of axes.sort((x, y) => Number(x === last) - Number(y === last))) {
     if (axis === undefined || (byColumns && target.loops !== undefined && extent(axis) < fewestRows)) continue
     const cut = cutAlong(axis)

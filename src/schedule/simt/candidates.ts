@@ -39,12 +39,16 @@ export function* candidateSchedules(
   const first = scheduleThreads(kernel, machine, facts, {})
   yield { ...first, form: {} }
   const isChain = first.parts.some((p) => p.chain !== undefined)
-  const { together } = first.schedule
+  const { together, cluster, programs } = first.schedule
+  /** Whether rows would stand with fewer blocks than are free: going through them again costs more than registers that spill. */
+  const isNarrower = (shape: { readonly cluster: number }): boolean =>
+    shape.cluster < cluster && programs * shape.cluster < (machine.multiprocessors ?? 1)
   const isDivided = first.parts.some((p) => p.dividedAxes().size > 0)
   for (const form of isChain ? chainForms : isDivided ? dividedForms : forms) {
     const scheduled = scheduleThreads(kernel, machine, facts, form)
     const isAlone = form.alone === true && form.loadsAhead === undefined && form.registers === undefined
     // Blocks that are alone anyway.
+    if (isNarrower(scheduled.schedule)) continue
     if (!isAlone || scheduled.schedule.together !== together) yield { ...scheduled, form }
   }
 }

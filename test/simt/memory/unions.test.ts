@@ -77,7 +77,7 @@ describe('code of a step over 200 tensors', () => {
     const source = emitted(only(kernelsOf(step(shapes))))
     expect(source.source.length).toBeLessThan(30_000)
     expect(source.source.length).toBeLessThan(1.5 * emitted(only(kernelsOf(step(shapes.slice(0, 60))))).source.length)
-    expect(source.programs).toBe(shapes.reduce((n, [size = 0]) => n + Math.ceil(size / 2048), 0))
+    expect(source.programs).toBe(shapes.reduce((n, [size = 0]) => n + Math.ceil(size / 512), 0))
     // Seven addresses a tensor, its extent, and its first program, at most.
     expect(source.table?.length).toBeLessThanOrEqual(200 * 9)
   })

@@ -126,9 +126,12 @@ export function stageLayout(part: Part, l: LetStmt, machine: SimtMachine, thread
   const isAlong = (x: AxisLayout): boolean =>
     x.vec > 1 && (product?.halves !== 2 || product.split === true || x.name === product.depth)
   if (product === undefined || [...layout.axes.values()].some(isAlong)) return layout
-  // Single elements: neighbouring threads take neighbours of the result, each what one write of the depth holds.
-  const forced = new Map([[product.depth, { vec: 8 / product.halves, bits: [] }]])
+  // Single elements: neighbouring threads take neighbours of the result, each what one write of the depth holds; of few results those beside them the next of the depth.
   const first = sideOf(product, l)
+  const vec = 8 / product.halves
+  const side = Math.ceil(Math.log2(part.axis(first).size))
+  const more = Math.min(Math.log2(threads) - side, Math.floor(Math.log2(product.depthSize / vec)))
+  const forced = new Map([[product.depth, { vec, bits: more > 0 ? bits(side, more) : [] }]])
   return layoutOf(part, { nests: [{ axes }], lets, only: axes, threads, asked: { first, forced } }, machine)
 }
 
@@ -292,18 +295,26 @@ function withoutScattered(
   return scattered.size === 0 ? vec : new Map([...vec].map(([a, n]) => [a, scattered.has(a) ? 1 : n]))
 }
 
+/** Elements of a program below which there are few of them: a thread then has one vector. */
+const fewElements = 1024
+const fewValues = 4
+
 /** Enough threads that each holds about so many values of the largest nest as it should, 16 of a product's. */
 function threadsFor(
   part: Part,
   { nests, serial = none, rows = none, folded = none }: Wanted,
   machine: SimtMachine,
 ): number {
-  const values = folded.size > 0 || part.loops.length > 0 ? machine.values : machine.elementValues
+  const size = (axes: readonly string[]): number => axes.reduce((p, a) => p * part.axis(a).size, 1)
+  // A call of the generator serves several elements of a thread.
+  const isFew = nests.every((n) => size(n.axes) <= fewElements) && part.mainLets().every((l) => l.op.kind !== 'random')
+  const ofElement = isFew ? Math.min(fewValues, machine.elementValues) : machine.elementValues
+  const values = folded.size > 0 || part.loops.length > 0 ? machine.values : ofElement
   let most = 1
   for (const n of nests) {
     const each = n.kept === undefined ? values : 16
     const axes = (n.kept ?? n.axes).filter((a) => n.kept !== undefined || !serial.has(a))
-    most = Math.max(most, axes.reduce((p, a) => p * part.axis(a).size, 1) / each)
+    most = Math.max(most, size(axes) / each)
   }
   const want = 2 ** Math.ceil(Math.log2(most))
   const { fewThreads, registers } = machine

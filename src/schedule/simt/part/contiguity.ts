@@ -118,15 +118,22 @@ export function contiguityOf(
         width.set(a, Math.max(width.get(a) ?? 1, n))
         weight.set(a, (weight.get(a) ?? 0) + factor * points * bytes)
       }
-      if (unit === undefined || unit.stride < 1 || unit.stride > longestStride || bytes > 4) continue
-      const isRun = unit.stride > 1
-      const n = isRun
-        ? widest(8, (k) => runAlong(part, flat, mask, a, k, 8 * bytes) !== undefined)
-        : widest(Math.min(8, Math.max(1, Math.floor(accessBytes / bytes))), (k) => isSideBySide(part, flat, mask, a, k))
+      const stride = Math.abs(unit?.stride ?? 0)
+      if (unit === undefined || stride < 1 || stride > longestStride || bytes > 4) continue
+      const isRun = stride > 1
+      // What is read backwards is read one by one, by threads side by side.
+      const n =
+        unit.stride < 0
+          ? undefined
+          : isRun
+            ? widest(8, (k) => runAlong(part, flat, mask, a, k, 8 * bytes) !== undefined)
+            : widest(Math.min(8, Math.max(1, Math.floor(accessBytes / bytes))), (k) =>
+                isSideBySide(part, flat, mask, a, k),
+              )
       if (n !== undefined) width.set(a, Math.max(width.get(a) ?? 1, n))
       // Of a run a load takes one element in `stride`.
       if (isRun && n === undefined) continue
-      const kept = (1 - 1 / runLength(flat, a)) / unit.stride
+      const kept = (1 - 1 / runLength(flat, a)) / stride
       weight.set(a, (weight.get(a) ?? 0) + kept * factor * points * bytes)
     }
   }
