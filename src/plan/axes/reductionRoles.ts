@@ -3,7 +3,6 @@ import * as ix from '../../affine/expr.ts'
 import { foldOrScanAxes } from '../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { streamedSum } from '../../kernel/streams.ts'
-import { tilesBetweenFolds } from '../../kernel/tilesBetweenFolds.ts'
 import { ancestorsOf } from '../../kernel/walk.ts'
 import { isFloat } from '../../types/dtype.ts'
 import { type Body, heldPoints, pointsOf } from '../body/body.ts'
@@ -19,9 +18,6 @@ import { stagesOf } from './stages.ts'
 
 /** Bytes of an element of a row, as it is held: f32. */
 const heldBytes = 4
-
-/** Several values of rows in a cluster take so many times what one may: they stand with half as many threads, which have twice the registers (`launchShape.ts`). */
-const severalTiles = 1.5
 
 /** The roles of such a body, or why no kernel computes it; `alongAxes`: reductions are cut along an axis where programs would be too few. */
 export function reductionRoles(a: Analysis, alongAxes = true): { readonly ok: true; readonly roles: Roles } | Refused {
@@ -67,14 +63,7 @@ export function reductionRoles(a: Analysis, alongAxes = true): { readonly ok: tr
 function isResident({ body, target, mode, row, extents }: Analysis, roles: Roles, room: number): boolean {
   if (row.size === 0 || target.rereadShare === undefined || roles.stages.main !== undefined) return true
   const own = ownExtents(extents, straightGrid(body, roles, target, mode))
-  const held = heldPoints(body, own, new Set([...row, ...roles.parallel])) * heldBytes
-  if (held > room || held <= (target.blockRowBytes ?? target.rowBytes)) return held <= room
-  const tiles = tilesBetweenFolds(
-    body.lets,
-    body.stores.map((s) => [s.value]),
-    row,
-  )
-  return tiles * held <= severalTiles * room
+  return heldPoints(body, own, new Set([...row, ...roles.parallel])) * heldBytes <= room
 }
 
 /**

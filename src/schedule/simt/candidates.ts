@@ -40,9 +40,9 @@ export function* candidateSchedules(
   yield { ...first, form: {} }
   const isChain = first.parts.some((p) => p.chain !== undefined)
   const { together, cluster, programs } = first.schedule
-  /** Whether rows would stand with fewer blocks than are free: going through them again costs more than registers that spill. */
+  /** Whether rows would stand with fewer blocks where all of them run at once: going through rows again costs more than registers that spill. */
   const isNarrower = (shape: { readonly cluster: number }): boolean =>
-    shape.cluster < cluster && programs * shape.cluster < (machine.multiprocessors ?? 1)
+    shape.cluster < cluster && programs * cluster <= (machine.multiprocessors ?? 1)
   const isDivided = first.parts.some((p) => p.dividedAxes().size > 0)
   for (const form of isChain ? chainForms : isDivided ? dividedForms : forms) {
     const scheduled = scheduleThreads(kernel, machine, facts, form)

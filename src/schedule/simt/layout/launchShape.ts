@@ -6,8 +6,7 @@
  */
 
 import { foldAxes, isFold } from '../../../kernel/folds.ts'
-import type { LetStmt, Stmt } from '../../../kernel/ir.ts'
-import { tilesBetweenFolds } from '../../../kernel/tilesBetweenFolds.ts'
+import { type LetStmt, operandsOf, type Stmt, type ValueId } from '../../../kernel/ir.ts'
 import type { SimtMachine } from '../../../target/simt.ts'
 import { statementSeconds } from '../../price.ts'
 import { storeValues } from '../part/facts.ts'
@@ -168,6 +167,8 @@ function launchShapeForWork(
   return best?.team
 }
 
+const foldsOf = (part: Part): LetStmt[] => [...part.lets.values()].filter(isFold)
+
 /** Sum over the statements of a program as often as they run. */
 function timesOf(part: Part, each: (l: LetStmt) => number): number {
   const sum = (body: readonly Stmt[]): number =>
@@ -189,9 +190,29 @@ function secondsOf(part: Part, { prices, multiprocessors = 1 }: SimtMachine): nu
 }
 
 /** Most tiles along rows that are computed before a fold and used again after it; what is cheap to compute again is none. */
-const tilesAcrossFolds = (part: Part): number =>
-  tilesBetweenFolds(
-    [...part.lets.values()].map((l) => ({ ...l, axes: part.axesOf(l.id) })),
-    part.stores.map(storeValues),
-    rowAxes(part),
-  )
+function tilesAcrossFolds(part: Part): number {
+  const rows = rowAxes(part)
+  const isTile = (id: ValueId): boolean => part.axesOf(id).some((a) => rows.has(a))
+  const cheap = new Set<ValueId>()
+  for (const l of part.lets.values())
+    if (part.isCheap(l) && operandsOf(l.op).every((o) => !isTile(o) || cheap.has(o))) cheap.add(l.id)
+  const after = (fold: ValueId): Set<ValueId> => {
+    const out = new Set([fold])
+    for (const l of part.lets.values()) if (operandsOf(l.op).some((o) => out.has(o))) out.add(l.id)
+    return out
+  }
+  let most = 1
+  for (const fold of foldsOf(part)) {
+    if (!foldAxes(fold).some((a) => rows.has(a))) continue
+    const later = after(fold.id)
+    const held = new Set<ValueId>()
+    const use = (ids: readonly ValueId[]): void => {
+      for (const id of ids) if (isTile(id) && !later.has(id) && !cheap.has(id)) held.add(id)
+    }
+    // What it folds itself is there for an element at a time.
+    for (const l of part.lets.values()) if (later.has(l.id) && l.id !== fold.id) use(operandsOf(l.op))
+    for (const s of part.stores) if (storeValues(s).some((id) => later.has(id))) use(storeValues(s))
+    most = Math.max(most, held.size)
+  }
+  return most
+}

@@ -19,6 +19,7 @@ import {
   type ValueId,
 } from '../../../kernel/ir.ts'
 import { allStmts } from '../../../kernel/walk.ts'
+import { scalarInfo } from '../../../scalar/ops.ts'
 import type { SimtMachine } from '../../../target/simt.ts'
 import { dividedAxes, storeAxes, storeValues } from './facts.ts'
 import { type ChainedProducts, chainedProducts, chainInGroups, type Product, productOf } from './product.ts'
@@ -371,6 +372,12 @@ export class Part {
   /** Stores that run under the part's main layout. */
   mainStores(): StoreStmt[] {
     return this.stores.filter((s) => !this.isOrdered(s))
+  }
+
+  /** Whether a value is better computed again than kept: a few operations on scalars and indices. */
+  isCheap(l: LetStmt): boolean {
+    if (l.op.kind === 'scalar') return ['free', 'simple'].includes(scalarInfo(l.op.op).cost)
+    return l.op.kind === 'const' || l.op.kind === 'index' || l.op.kind === 'predicate'
   }
 
   /**

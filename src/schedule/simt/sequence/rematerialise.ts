@@ -3,7 +3,6 @@
  * cost less than the registers that would keep them.
  */
 import type { ValueId } from '../../../kernel/ir.ts'
-import { isCheap } from '../../../kernel/tilesBetweenFolds.ts'
 import type { Part } from '../part/part.ts'
 import { keyOf, type Pending } from './nests.ts'
 import type { PointStep, Token } from './sequence.ts'
@@ -20,7 +19,7 @@ export function rematerialised(
   for (const s of steps) {
     if (s.kind !== 'point' || s.gives === undefined) continue
     const l = part.lets.get(s.gives)
-    if (l === undefined || s.wide === true || s.loops.length === 0 || !isCheap(l)) continue
+    if (l === undefined || s.wide === true || s.loops.length === 0 || !part.isCheap(l)) continue
     const key = keyOf(s)
     // Accumulators of a chain of products leave few registers: not for conditions on values along fewer axes.
     const operandAxes = part.isChain && l.dtype === 'bool' ? part.axesOf(l.id).length - 1 : 0

@@ -4,7 +4,6 @@
  */
 import { strideOf, valuesOf } from '../../../affine/expr.ts'
 import type { ValueId } from '../../../kernel/ir.ts'
-import { isCheap } from '../../../kernel/tilesBetweenFolds.ts'
 import type { Layout } from '../layout/layout.ts'
 import type { Part } from '../part/part.ts'
 import type { PointStep, Seldom, Token } from './sequence.ts'
@@ -25,7 +24,7 @@ export function stepsOn(
   for (const s of run) if (s.gives === id || s.needs.some((t) => values.has(t))) add(s)
   for (const s of [...run].reverse()) {
     const l = s.gives === undefined ? undefined : part.lets.get(s.gives)
-    if (l === undefined || on.has(s) || s.wide === true || later(l.id) || !isCheap(l)) continue
+    if (l === undefined || on.has(s) || s.wide === true || later(l.id) || !part.isCheap(l)) continue
     const users = run.filter((u) => u.needs.includes(l.id))
     if (users.length > 0 && users.every((u) => on.has(u))) add(s)
   }
