@@ -240,8 +240,8 @@ interface Carried {
 }
 
 const carried: readonly Carried[] = [{ shape: [2 ** 15 - 77, 24] }]
-/** Programs of a thousand rows, which their loops take one at a time. */
-const manyRows = { elementBlock: 2 ** 14, rowsAtOnce: 16, minPrograms: 1000 }
+/** Programs of hundreds of rows, which their loops take one at a time, since launches are dearer than that. */
+const manyRows = { elementBlock: 2 ** 14, rowsAtOnce: 16, minPrograms: 1000, launch: 1 }
 
 const ofRows: Held<Carried, InputName> = {
   given: () => ['one before many', 'one third', 'alternating signs'],

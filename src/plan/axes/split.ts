@@ -164,7 +164,8 @@ function splitAxis(a: Analysis, byColumns: boolean, unitAxis: UnitAxis): Split {
     const step = Math.max(1, Math.floor(target.rowsAtOnce / inner))
     const steps = waiting !== undefined && wanted > step ? Math.floor(wanted / step) * step : wanted
     // Where it is the axis of memory, blocks begin where a load of several elements may.
-    const block = axis === neighbours && steps > wholeLoads ? Math.ceil(steps / wholeLoads) * wholeLoads : steps
+    const even = Math.ceil(steps / wholeLoads) * wholeLoads
+    const block = axis === neighbours && steps > wholeLoads && even < extent(axis) ? even : steps
     return block < extent(axis) ? { ok: true, split, splitBy: { axis, block } } : whole
   }
   // Pieces of rows, each on another page, take a core several times as long as whole rows do: their axis is cut where no other gives programs enough.

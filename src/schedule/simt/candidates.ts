@@ -47,8 +47,8 @@ export function* candidateSchedules(
   for (const form of isChain ? chainForms : isDivided ? dividedForms : forms) {
     const scheduled = scheduleThreads(kernel, machine, facts, form)
     const isAlone = form.alone === true && form.loadsAhead === undefined && form.registers === undefined
-    // Blocks that are alone anyway.
     if (isNarrower(scheduled.schedule)) continue
+    // Blocks that are alone anyway.
     if (!isAlone || scheduled.schedule.together !== together) yield { ...scheduled, form }
   }
 }
