@@ -38,7 +38,9 @@ export function reductionRoles(a: Analysis, alongAxes = true): { readonly ok: tr
   const most = (target.lineBytes?.fast ?? Number.POSITIVE_INFINITY) / heldBytes
   if (hasScans && whole > Math.max(held, most) && programs < target.minPrograms)
     return refuse('row-too-long', `a scan over folds of ${whole} elements would be one block of threads`)
-  const cut = splitReductions(a, byColumns, alongAxes, (among) => unitAxis(body, among))
+  const cut = splitReductions(a, byColumns, alongAxes, (among) =>
+    among === undefined ? contiguous : unitAxis(body, among),
+  )
   if (!cut.ok) return cut
   const { split, splitBy } = cut
   const parts = body.lets.filter((l) => split.has(l.id))

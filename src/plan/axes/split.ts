@@ -181,7 +181,7 @@ function splitAxis(a: Analysis, byColumns: boolean, unitAxis: UnitAxis): Split {
   const axes = [...new Set(long.map(longestOf))]
   // On threads neighbours in memory stay side by side, where another axis has programs enough.
   const isEnough = (x: string | undefined): boolean =>
-    x !== undefined && x !== neighbours && extent(x) * programs >= (atOnce ?? 1)
+    x !== undefined && x !== neighbours && atOnce !== undefined && extent(x) * programs >= atOnce
   const isLong = neighbours !== undefined && extent(neighbours) > wholeLoads
   const last = isLong && axes.some(isEnough) ? neighbours : undefined
   for (const axis of axes.sort((x, y) => Number(x === last) - Number(y === last))) {

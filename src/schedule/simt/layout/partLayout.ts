@@ -295,7 +295,7 @@ function withoutScattered(
   return scattered.size === 0 ? vec : new Map([...vec].map(([a, n]) => [a, scattered.has(a) ? 1 : n]))
 }
 
-/** Elements of a program below which there are few of them: a thread then has one vector. */
+/** Elements of a program up to which there are few of them, and values that a thread then has: one vector. */
 const fewElements = 1024
 const fewValues = 4
 
