@@ -1,10 +1,11 @@
 /**
- * Models beside onnxruntime-web: `node beside.mjs [--models bert,bert:dynamic] [--files a.onnx,b.onnx] [--build DIR,DIR] [--threads 1] [--rounds 15] [--plain]`.
- * Each model in a process of its own, where both sessions (of one API) run in turns, from inputs on the host to results on the host. Of each: the median and the
- * least milliseconds, and the peer's over Sinter's; the largest difference of the results, over the largest number in them. `--plain` hides relaxed SIMD
- * from Sinter, `--processor` counts the process's seconds of the processor instead of the clock's. Names are those of shared/networks.mjs, with a form behind a colon.
+ * Models beside ONNX Runtime: `node beside.mjs [--models bert,bert:dynamic] [--files a.onnx,b.onnx] [--build DIR,DIR] [--peers web,node] [--threads 1] [--seconds 8] [--plain]`.
+ * Each system (of one API) has a process of its own, which sleeps while it is not its turn: threads that wait for work would take processors from the others. A turn is
+ * some calls, from inputs on the host to results on the host; its first is not counted. Of each system: the median and the least milliseconds; of each peer: its median and
+ * least over those of the first build, and the largest difference of the results, over the largest number in them. `--plain` hides relaxed SIMD from Sinter, `--processor`
+ * counts the process's seconds of the processor instead of the clock's. Names are those of shared/networks.mjs, with a form behind a colon.
  */
-import { spawnSync } from 'node:child_process'
+import { fork } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -17,13 +18,11 @@ const { values: options } = parseArgs({
     models: { type: 'string', default: '' },
     files: { type: 'string', default: '' },
     build: { type: 'string', default: '../dist' },
+    peers: { type: 'string', default: 'web' },
     threads: { type: 'string', default: '1' },
-    rounds: { type: 'string', default: '200' },
     seconds: { type: 'string', default: '8' },
     plain: { type: 'boolean', default: false },
     processor: { type: 'boolean', default: false },
-    alone: { type: 'boolean', default: false },
-    child: { type: 'string' },
   },
 })
 
@@ -69,66 +68,112 @@ function difference(a, b) {
   return most / scale
 }
 
-async function measureHere(name) {
-  const bytes = name.endsWith('.onnx') ? readFileSync(name) : networks[name.split(':')[0]](name.split(':')[1])
-  if (options.plain) hideRelaxed()
-  const threads = Number(options.threads)
-  const systems = []
-  for (const build of options.build.split(',')) {
+/** Milliseconds of the least turn. */
+const turn = 150
+
+const threads = Number(options.threads)
+
+/** How sessions are made: of a build of Sinter, and of its peers. */
+const openers = {
+  async sinter(bytes, build) {
+    if (options.plain) hideRelaxed()
     const ort = await import(new URL('ort.js', buildAt(build)).href)
-    const session = await ort.InferenceSession.create(bytes, {
-      executionProviders: ['wasm'],
-      intraOpNumThreads: threads,
-    })
-    systems.push({ session, Tensor: ort.Tensor })
-  }
-  if (!options.alone) {
+    const providers = { executionProviders: ['wasm'], intraOpNumThreads: threads }
+    return { session: await ort.InferenceSession.create(bytes, providers), Tensor: ort.Tensor }
+  },
+  async web(bytes) {
     const ort = await import('onnxruntime-web')
     ort.env.wasm.numThreads = threads
-    const session = await ort.InferenceSession.create(new Uint8Array(bytes), {
-      executionProviders: ['wasm'],
-      graphOptimizationLevel: 'all',
-      logSeverityLevel: 3,
-    })
-    systems.push({ session, Tensor: ort.Tensor })
-  }
-  const results = []
-  for (const s of systems) {
-    s.feeds = feedsOf(s.Tensor, s.session.inputMetadata)
-    s.times = []
-    results.push(Object.values(await s.session.run(s.feeds)).map((t) => t.data))
-    await s.session.run(s.feeds)
-  }
-  const until = performance.now() + 1e3 * Number(options.seconds)
-  for (let round = 0; round < Number(options.rounds) && (round < 3 || performance.now() < until); round++)
-    for (const s of systems) {
-      const from = now()
-      await s.session.run(s.feeds)
-      s.times.push(now() - from)
-    }
-  const differences = results[0].map((r, i) => difference(results.at(-1)[i], r))
-  process.stdout.write(JSON.stringify({ times: systems.map((s) => s.times), difference: Math.max(...differences) }))
-  process.exit(0)
+    const settings = { executionProviders: ['wasm'], graphOptimizationLevel: 'all', logSeverityLevel: 3 }
+    return { session: await ort.InferenceSession.create(new Uint8Array(bytes), settings), Tensor: ort.Tensor }
+  },
+  async node(bytes) {
+    const ort = await import('onnxruntime-node')
+    const settings = { executionProviders: ['cpu'], intraOpNumThreads: threads, graphOptimizationLevel: 'all' }
+    return { session: await ort.InferenceSession.create(bytes, settings), Tensor: ort.Tensor }
+  },
 }
 
-if (options.child !== undefined) await measureHere(options.child)
-const list = (s) => s.split(',').filter((x) => x !== '')
-for (const name of [...list(options.models), ...list(options.files)]) {
-  const args = [fileURLToPath(import.meta.url), ...process.argv.slice(2), '--child', name]
-  const child = spawnSync(process.execPath, args, { maxBuffer: 1 << 24, stdio: ['ignore', 'pipe', 'pipe'] })
-  const shown = name.endsWith('.onnx') ? basename(dirname(name)) : name
-  if (child.status !== 0) {
-    console.log(`${shown.padEnd(22)} ${child.stderr.toString().trim().split('\n').slice(-12).join('\n')}`)
-    continue
-  }
-  const { times, difference: d } = JSON.parse(child.stdout.toString())
-  const cells = times.map(
-    (t) =>
-      `${median(t).toFixed(2).padStart(9)} ${Math.min(...t)
-        .toFixed(2)
-        .padStart(9)}`,
-  )
-  const over = (f) => (f(times.at(-1)) / f(times[0])).toFixed(2).padStart(6)
-  const ratio = options.alone ? '' : `  ${over(median)}  ${over((t) => Math.min(...t))}  ${d.toExponential(1)}`
-  console.log(`${shown.padEnd(22)}${cells.join(' |')}${ratio}`)
+/** One system's process: opens a model, then takes a turn for each message. */
+async function serve() {
+  let opened
+  process.on('message', async ({ system, build, model }) => {
+    if (model !== undefined) {
+      const bytes = model.endsWith('.onnx') ? readFileSync(model) : networks[model.split(':')[0]](model.split(':')[1])
+      const { session, Tensor } = await openers[system](bytes, build)
+      opened = { session, feeds: feedsOf(Tensor, session.inputMetadata) }
+      process.send(Object.values(await session.run(opened.feeds)).map((t) => t.data))
+      return
+    }
+    const times = []
+    const until = performance.now() + turn
+    while (times.length < 3 || performance.now() < until) {
+      const from = now()
+      await opened.session.run(opened.feeds)
+      times.push(now() - from)
+    }
+    process.send(times.slice(1))
+  })
 }
+
+/** A system in a process of its own; `ask` resolves to its answer, and fails with what it wrote where it ends instead. */
+function started(system, build) {
+  const child = fork(fileURLToPath(import.meta.url), process.argv.slice(2), {
+    env: { ...process.env, SINTER_BESIDE: system },
+    serialization: 'advanced',
+    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+  })
+  let written = ''
+  child.stderr.on('data', (text) => {
+    written += text
+  })
+  const ask = (message) =>
+    new Promise((resolve, reject) => {
+      const failed = () => reject(new Error(written.trim().split('\n').slice(-12).join('\n')))
+      child.once('close', failed)
+      child.once('message', (answer) => {
+        child.off('close', failed)
+        resolve(answer)
+      })
+      child.send({ system, build, ...message })
+    })
+  return { ask, times: [], end: () => child.kill() }
+}
+
+async function measure(model) {
+  const systems = [
+    ...options.build.split(',').map((build) => started('sinter', build)),
+    ...list(options.peers).map((peer) => started(peer)),
+  ]
+  try {
+    const results = []
+    for (const s of systems) results.push(await s.ask({ model }))
+    for (const s of systems) await s.ask({})
+    const until = performance.now() + 1e3 * Number(options.seconds)
+    for (let round = 0; round < 3 || performance.now() < until; round++)
+      for (const s of systems) s.times.push(...(await s.ask({})))
+    const [first] = systems
+    const cells = systems.map(({ times }, i) => {
+      const both = `${median(times).toFixed(2).padStart(9)} ${Math.min(...times)
+        .toFixed(2)
+        .padStart(9)}`
+      if (i === 0) return both
+      const over = (f) => (f(times) / f(first.times)).toFixed(2).padStart(6)
+      const far = Math.max(...results[0].map((r, j) => difference(results[i][j], r)))
+      return `${both} ${over(median)} ${over((t) => Math.min(...t))}  ${far.toExponential(1)}`
+    })
+    return cells.join(' |')
+  } finally {
+    for (const s of systems) s.end()
+  }
+}
+
+const list = (s) => s.split(',').filter((x) => x !== '')
+
+if (process.env.SINTER_BESIDE !== undefined) await serve()
+else
+  for (const model of [...list(options.models), ...list(options.files)]) {
+    const shown = model.endsWith('.onnx') ? basename(dirname(model)) : model
+    const line = await measure(model).catch((error) => ` ${error.message}`)
+    console.log(`${shown.padEnd(22)}${line}`)
+  }

@@ -68,8 +68,8 @@ export type TileOp =
       readonly maskValue?: ValueId
       readonly other: Scalar
     }
-  /** One scalar operation per point; operands broadcast by axis. */
-  | { readonly kind: 'scalar'; readonly op: ScalarOp; readonly args: readonly ValueId[] }
+  /** One scalar operation per point; operands broadcast by axis. `loose`: a cast of f32 to a half dtype whose rounding `fast` leaves to what is stored. */
+  | { readonly kind: 'scalar'; readonly op: ScalarOp; readonly args: readonly ValueId[]; readonly loose?: true }
   /** Element `index`, which is not negative, of the random bits of key (k0, k1), in the value's dtype (`randomElement`). */
   | {
       readonly kind: 'random'

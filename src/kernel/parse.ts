@@ -284,7 +284,7 @@ function readOp(c: Cursor, dtype: DType): TileOp {
       const args = c.list(() => c.valueId())
       const { arity } = scalarInfo(word)
       if (args.length !== arity) throw syntaxError(`${word} takes ${arity} operands, found ${args.length}`, at)
-      return { kind: 'scalar', op: word, args }
+      return { kind: 'scalar', op: word, args, ...(word === 'cast' && c.accept('loose') ? { loose: true } : {}) }
     }
   }
 }

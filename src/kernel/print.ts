@@ -109,7 +109,7 @@ function showOp(op: TileOp, dtype: DType): string {
     case 'load':
       return showLoad(op, dtype)
     case 'scalar':
-      return `${op.op} ${op.args.map(id).join(', ')}`
+      return `${op.op} ${op.args.map(id).join(', ')}${op.loose === true ? ' loose' : ''}`
     case 'random':
       return `random ${id(op.k0)}, ${id(op.k1)} at ${showExpr(op.index)}${op.rounds === 20 ? '' : ` rounds ${op.rounds}`}`
     case 'reduce': {

@@ -3,7 +3,7 @@ import { axis, type Expr, type Scale, sub, visitAtoms } from '../affine/expr.ts'
 import { isNever, type Predicate } from '../affine/predicate.ts'
 import { isArgCombiner } from '../scalar/ops.ts'
 import { isRandomDType, randomDTypes } from '../scalar/threefry.ts'
-import { isInteger } from '../types/dtype.ts'
+import { isHalf, isInteger } from '../types/dtype.ts'
 import { type AxisRole, startOf } from './axes.ts'
 import { dotDTypeFault, foldDTypeFault, isScalarOf, scalarDTypeFault } from './dtypes.ts'
 import type { KernelParam, LetStmt, StoreStmt, ValueId } from './ir.ts'
@@ -61,6 +61,8 @@ function verifyOp(s: LetStmt, scope: VerifyScope): AxisSet {
           s.dtype,
         ),
       )
+      if (op.loose === true && (op.op !== 'cast' || args[0]?.dtype !== 'f32' || !isHalf(s.dtype)))
+        fail(`${op.op} of ${args[0]?.dtype} to ${s.dtype} is not loose: only casts of f32 to a half dtype are`)
       return union(...args.map((a) => a.axes))
     }
     case 'random': {

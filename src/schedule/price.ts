@@ -23,7 +23,7 @@ export function statementSeconds({ op, dtype }: Priced, dtypeOf: (id: ValueId) =
     case 'scalar': {
       // Comparisons, selections and casts compute on what they take.
       const last = op.args.at(-1)
-      if (op.op === 'cast' && last !== undefined && dtypeOf(last) === dtype) return 0
+      if (op.op === 'cast' && last !== undefined && (op.loose === true || dtypeOf(last) === dtype)) return 0
       return priceOf(op.op, last === undefined ? dtype : dtypeOf(last), prices)
     }
     case 'random':

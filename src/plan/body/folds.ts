@@ -274,7 +274,9 @@ export class Folds {
       this.tiles.ordered(free),
       node,
     )
-    return acc === node.dtype ? dot : this.tiles.scalar('cast', [dot], node.dtype, node)
+    if (acc === node.dtype) return dot
+    const isLoose = this.nodes.mode === 'fast' && acc === 'f32'
+    return isLoose ? this.tiles.looseCast(dot, node.dtype, node) : this.tiles.scalar('cast', [dot], node.dtype, node)
   }
 }
 

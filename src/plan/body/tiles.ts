@@ -292,10 +292,23 @@ export class Tiles {
   }
 
   scalar(op: Extract<TileOp, { kind: 'scalar' }>['op'], args: readonly ValueId[], dtype: DType, node: Node): ValueId {
-    const key = `s:${op}:${dtype}:${args.join()}`
+    return this.once(`s:${op}:${dtype}:${args.join()}`, { kind: 'scalar', op, args }, dtype, node)
+  }
+
+  /** A cast of f32 to a half dtype that rounds where it is stored (`TileOp`). */
+  looseCast(arg: ValueId, dtype: DType, node: Node): ValueId {
+    return this.once(
+      `s:cast:${dtype}:${arg}:loose`,
+      { kind: 'scalar', op: 'cast', args: [arg], loose: true },
+      dtype,
+      node,
+    )
+  }
+
+  private once(key: string, op: Extract<TileOp, { kind: 'scalar' }>, dtype: DType, node: Node): ValueId {
     const have = this.memo.get(key)
     if (have !== undefined) return have
-    const id = this.emit({ kind: 'scalar', op, args }, dtype, this.axesOfValues(args), node)
+    const id = this.emit(op, dtype, this.axesOfValues(op.args), node)
     this.memo.set(key, id)
     return id
   }

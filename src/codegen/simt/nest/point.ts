@@ -224,7 +224,10 @@ export class Point {
         const [first] = op.args
         const data = op.op === 'select' ? op.args[1] : first
         invariant(data !== undefined, `${op.op} without operands`)
-        if (op.op === 'cast' && this.scope.part.isRoundedByStores(l.id)) {
+        if (
+          op.op === 'cast' &&
+          ((op.loose === true && this.scope.unit.mode === 'fast') || this.scope.part.isRoundedByStores(l.id))
+        ) {
           const x = this.read(data)
           if (x.type === 'f32') return x
         }

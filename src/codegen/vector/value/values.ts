@@ -251,7 +251,9 @@ export class Values implements Point {
         }
         const args = op.args.map(operand)
         const last = op.args.at(-1)
-        invariant(last !== undefined, `${op.op} without operands`)
+        const [first] = args
+        invariant(last !== undefined && first !== undefined, `${op.op} without operands`)
+        if (op.loose === true && env.mode === 'fast') return scope.keep(d, key, () => copyReg(f, first, dtype))
         return scope.keep(d, key, () => emitScalarOp(f, env, op.op, this.def(last).dtype, dtype, args))
       }
       case 'random': {

@@ -82,9 +82,9 @@ export type ValueForm = OddForm | ByReciprocal | { readonly kind: 'normalLog' }
 
 export function valueFormOf(at: Reading, l: LetStmt): ValueForm | undefined {
   if (l.op.kind !== 'scalar') return undefined
-  const { op, args } = l.op
+  const { op, args, loose } = l.op
   const [x] = args
-  if (op === 'cast' && at.part.isRoundedByStores(l.id)) return undefined
+  if (op === 'cast' && (loose === true || at.part.isRoundedByStores(l.id))) return undefined
   const quotient = at.part.mode === 'fast' ? byReciprocal(l, (id) => at.part.lets.get(id)?.op) : undefined
   const form = oddForm(at, l) ?? coarseForm(at, l) ?? quotient
   if (form !== undefined) return form
