@@ -14,6 +14,7 @@ import { combinerOp, scalarInfo } from '../../scalar/ops.ts'
 import { computeDType, isFloat } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import { type Refused, refuse } from '../refusal.ts'
+import { withoutScale } from './chainScale.ts'
 import type { DepthParts, MatrixRole } from './fusedReductions.ts'
 
 type Lets = ReadonlyMap<ValueId, LetStmt>
@@ -162,7 +163,7 @@ export function chainRole(lets: Lets, products: readonly MatrixRole[]): Found<{ 
 export function chainForm(planned: Body, role: ChainRole): Found<ChainForm> {
   const made = role.sums.reduce<Body | Refused>(
     (body, sum) => ('ok' in body ? body : withoutFactors(body, role, sum)),
-    withoutRounding(planned, role),
+    withoutScale(withoutRounding(planned, role), role.shared),
   )
   if ('ok' in made) return made
   const body = made

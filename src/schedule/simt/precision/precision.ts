@@ -193,9 +193,15 @@ class Uses {
     if (op.kind !== 'reduce' || op.combiner !== 'sum' || op.arg !== id) return false
     const term = this.scalarAt(id)
     const exponent = term?.args[scalarInfo(term.op).exponentialIn ?? -1]
-    const difference = exponent === undefined ? undefined : this.scalarAt(exponent)
+    const difference = exponent === undefined ? undefined : this.scalarAt(this.factored(exponent))
     const [x, anchor] = difference?.op === 'sub' ? difference.args : []
     return x !== undefined && anchor !== undefined && this.isGreatest(anchor, x, op.axes)
+  }
+
+  /** What a positive number scales. */
+  private factored(id: ValueId): ValueId {
+    const { of, by } = this.multiple(id)
+    return by > 0 ? of : id
   }
 
   /** Whether a value is the greatest of others along some axes and of those of the blocks before, as far as that is finite. */
