@@ -43,7 +43,7 @@ test.each([true, false])(
   },
 )
 
-/** Products by numbers in loops of the kernels of gradients. */
+/** Products of scores by numbers in loops of the kernels of gradients. */
 function scaledInLoops(dtype: DType): number[] {
   const { program } = compiled(vjpGraph(forwardOf(4096, true, dtype), [0, 1, 2]))
   return program.steps.flatMap((s) => {
@@ -51,7 +51,7 @@ function scaledInLoops(dtype: DType): number[] {
     const all = s.kernel.parts.flatMap((p) => [...allStmts(p.body)])
     const numbers = new Set(all.flatMap((t) => (t.kind === 'let' && t.op.kind === 'const' ? [t.id] : [])))
     const isScaled = (l: LetStmt): boolean =>
-      l.op.kind === 'scalar' && l.op.op === 'mul' && l.op.args.some((a) => numbers.has(a))
+      l.op.kind === 'scalar' && l.op.op === 'mul' && l.axes.length > 2 && l.op.args.some((a) => numbers.has(a))
     const loops = all.flatMap((t) => (t.kind === 'loop' ? [t] : []))
     return [loops.flatMap((l) => l.body.filter((t) => t.kind === 'let' && isScaled(t))).length]
   })

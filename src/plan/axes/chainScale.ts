@@ -3,16 +3,17 @@
  * scales are folded and compared as they come out of the product, and the number is a factor of the exponent alone, where it joins those of the function.
  */
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
-import { ancestorsOf } from '../../kernel/walk.ts'
+import { ancestorsOf, renameOperands } from '../../kernel/walk.ts'
 import { isModerate } from '../../scalar/moderate.ts'
 import type { Body } from '../body/body.ts'
 
 type Lets = ReadonlyMap<ValueId, LetStmt>
 
-/** A value as a positive number times another; `path`: the casts and choices that lead from the product with that number to it, outermost first. */
+/** A value as a positive number times another, a product behind which stand casts and choices (`path`, in order). */
 interface Scaled {
   readonly by: number
   readonly of: ValueId
+  readonly product: ValueId
   readonly path: readonly LetStmt[]
 }
 
@@ -27,7 +28,7 @@ function scaledOf(id: ValueId, lets: Lets): Scaled | undefined {
   const { op, args } = l.op
   const through = (inner: ValueId | undefined): Scaled | undefined => {
     const found = inner === undefined ? undefined : scaledOf(inner, lets)
-    return found === undefined ? undefined : { ...found, path: [l, ...found.path] }
+    return found === undefined ? undefined : { ...found, path: [...found.path, l] }
   }
   // Casts that users ask for round where they stand.
   if (op === 'cast') return l.op.loose === true || l.dtype === 'f32' ? through(args[0]) : undefined
@@ -40,7 +41,7 @@ function scaledOf(id: ValueId, lets: Lets): Scaled | undefined {
   if (op !== 'mul') return undefined
   for (const [of, other] of [args, [...args].reverse()]) {
     const by = numberAt(other, lets)
-    if (of !== undefined && by !== undefined && by > 0 && isModerate(by)) return { by, of, path: [] }
+    if (of !== undefined && by !== undefined && by > 0 && isModerate(by)) return { by, of, product: id, path: [] }
   }
   return undefined
 }
@@ -53,7 +54,8 @@ export function withoutScale(body: Body, shared: readonly string[]): Body {
       op.kind === 'reduce' && op.combiner === 'max' && dtype === 'f32' && op.axes.every((t) => shared.includes(t)),
   )
   if (anchor?.op.kind !== 'reduce') return body
-  const { arg } = anchor.op
+  const fold = anchor.op
+  const { arg } = fold
   const scaled = scaledOf(arg, lets)
   const isDifference = ({ op, dtype }: LetStmt): boolean =>
     op.kind === 'scalar' && op.op === 'sub' && dtype === 'f32' && op.args[0] === arg && op.args[1] === anchor.id
@@ -62,43 +64,37 @@ export function withoutScale(body: Body, shared: readonly string[]): Body {
 
   let next = Math.max(...body.lets.map((l) => l.id)) + 1
   const origin = new Map(body.origin)
-  const made: LetStmt[] = []
-  const add = (l: Omit<LetStmt, 'id'>, like: ValueId): ValueId => {
+  /** A statement like another, under a number of its own. */
+  const made = (like: LetStmt, op: LetStmt['op']): LetStmt => {
     const id = next++
-    const node = body.origin.get(like)
+    const node = body.origin.get(like.id)
     if (node !== undefined) origin.set(id, node)
-    made.push({ ...l, id })
-    return id
+    return { ...like, id, op }
   }
-  const out: LetStmt[] = []
-  const flush = (): void => {
-    out.push(...made.splice(0))
-  }
-  const from = scaled.path.at(-1)
-  const product = from === undefined ? arg : operandsOf(from.op).find((o) => scaledOf(o, lets)?.path.length === 0)
-  const by = add({ kind: 'let', dtype: 'f32', axes: [], op: { kind: 'const', value: scaled.by } }, anchor.id)
-  let raw = scaled.of
-  let old = product
-  for (const step of scaled.path.toReversed()) {
-    if (step.op.kind !== 'scalar') continue
-    const args = step.op.args.map((a) => (a === old ? raw : a))
-    raw = add({ ...step, op: { ...step.op, args } }, step.id)
-    old = step.id
-  }
-  const rawAnchor = add({ ...anchor, op: { ...anchor.op, arg: raw } }, anchor.id)
-  for (const l of body.lets) {
-    if (l.id === anchor.id) {
-      flush()
-      out.push({ ...anchor, op: { kind: 'scalar', op: 'mul', args: [rawAnchor, by] } })
-    } else if (isDifference(l)) {
-      const apart = add({ ...l, op: { kind: 'scalar', op: 'sub', args: [raw, rawAnchor] } }, l.id)
-      flush()
-      out.push({ ...l, op: { kind: 'scalar', op: 'mul', args: [apart, by] } })
-    } else out.push(l)
-  }
+  const by = { ...made(anchor, { kind: 'const', value: scaled.by }), axes: [] }
+  const renamed = new Map([[scaled.product, scaled.of]])
+  const path = scaled.path.map((l) => {
+    const raw = made(
+      l,
+      renameOperands(l.op, (id) => renamed.get(id) ?? id),
+    )
+    renamed.set(l.id, raw.id)
+    return raw
+  })
+  const raw = renamed.get(arg) ?? arg
+  // The fold keeps its number, by which what parts of it leave is known.
+  const whole = made(anchor, { kind: 'scalar', op: 'mul', args: [anchor.id, by.id] })
+  const late = (id: ValueId): ValueId => (id === anchor.id ? whole.id : id)
+  const all = body.lets.flatMap((l): LetStmt[] => {
+    if (l.id === anchor.id) return [by, ...path, { ...anchor, op: { ...fold, arg: raw } }, whole]
+    if (!isDifference(l)) return [{ ...l, op: renameOperands(l.op, late) }]
+    const apart = made(l, { kind: 'scalar', op: 'sub', args: [raw, anchor.id] })
+    return [apart, { ...l, op: { kind: 'scalar', op: 'mul', args: [apart.id, by.id] } }]
+  })
+  const stores = body.stores.map((s) => ({ ...s, value: late(s.value) }))
   const live = ancestorsOf(
-    body.stores.map((s) => s.value),
-    new Map(out.map((l) => [l.id, l])),
+    stores.map((s) => s.value),
+    new Map(all.map((l) => [l.id, l])),
   )
-  return { ...body, origin, lets: out.filter((l) => live.has(l.id)) }
+  return { ...body, origin, stores, lets: all.filter((l) => live.has(l.id)) }
 }
