@@ -76,20 +76,28 @@ function fold(node: Node, mode: CompileOptions['mode']): HostArray {
 
 const unlimited = { value: Number.POSITIVE_INFINITY, arena: Number.POSITIVE_INFINITY }
 
-/** What a graph is before it is planned. */
-function prepared(graph: Graph, options: CompileOptions): Rewritten {
+/** What a graph is before it is planned; `added`: with contractions besides, which may be worth it. */
+function prepared(graph: Graph, options: CompileOptions): Rewritten & { readonly added?: Graph } {
   const { mode, target, precision = target.precision, fuse = true, verify = false } = options
   if (verify) verifyGraph(graph)
   const precise = mode === 'fast' && precision !== 'ieee' ? withPrecision(graph, precision) : graph
   const integers = mode === 'fast' && fuse ? multiplyIntegers(precise, target) : precise
   const weighed = fuse ? orderWeights(integers, target, mode) : integers
   const { graph: rewritten, applied } = rewriteGraph(weighed, { mode, fold: (node) => fold(node, mode) })
-  const known = mode === 'fast' && fuse ? takeScaledSums(takeKnownSums(rewritten)) : rewritten
-  if (verify) verifyGraph(known)
-  const inOrder = fuse ? keepOrder(orderTogether(orderWindows(padChannels(known, target, mode), target, mode))) : known
-  const aligned = fuse && options.aligns !== false ? alignProducts(inOrder, target, mode) : inOrder
-  const apart = fuse ? divideScatters(aligned, target, mode) : aligned
-  return { graph: boundOperands(boundScans(apart, target, mode), operandLimits(target)), applied }
+  const laidOut = (known: Graph): Graph => {
+    if (verify) verifyGraph(known)
+    const inOrder = fuse
+      ? keepOrder(orderTogether(orderWindows(padChannels(known, target, mode), target, mode)))
+      : known
+    const aligned = fuse && options.aligns !== false ? alignProducts(inOrder, target, mode) : inOrder
+    const apart = fuse ? divideScatters(aligned, target, mode) : aligned
+    return boundOperands(boundScans(apart, target, mode), operandLimits(target))
+  }
+  if (mode !== 'fast' || !fuse) return { graph: laidOut(rewritten), applied }
+  const known = takeKnownSums(rewritten)
+  const added = takeKnownSums(known, true)
+  const result = { graph: laidOut(takeScaledSums(known)), applied }
+  return added === known ? result : { ...result, added: laidOut(takeScaledSums(added)) }
 }
 
 /** The passes from a graph to a launch plan; graphs inside regions go through the same. */
@@ -101,7 +109,7 @@ function compileProgram(
   budgets: Budgets = {},
 ): Kept & { readonly graph: Graph; readonly applied: FusionReport['rewrites'] } {
   const { mode, target, fuse = true, verify = false } = options
-  const { graph: bounded, applied } = prepared(graph, options)
+  const { graph: bounded, applied, added } = prepared(graph, options)
   const made = new Map<FusionPlan, Kept>()
   const assembleOnce = (planned: PlannedGraph): Kept => {
     const have = made.get(planned.plan)
@@ -130,11 +138,15 @@ function compileProgram(
   const isBeyond = (graph: Graph): boolean => isStoredBeyond(plan(graph, {}), target)
   const isSpared = out !== bounded && isBeyond(bounded) && !isBeyond(out)
   const chosen = isSpared ? out : bounded
-  const attempt = (graph: Graph): Attempt => {
+  const planBest = (graph: Graph): PlannedGraph => {
     const first = plan(graph, budgets)
     // Weights that are made again need one number a row.
     const normal = makesWeightsAgain(first.plan) ? normaliseWeights(graph) : graph
-    const planned = normal === graph ? first : quickerOf(first, plan(normal, budgets))
+    return normal === graph ? first : quickerOf(first, plan(normal, budgets))
+  }
+  const attempt = (graph: Graph): Attempt => {
+    const best = planBest(graph)
+    const planned = added === undefined || graph !== bounded ? best : quickerOf(planBest(added), best)
     if (verify) verifyGraph(planned.graph)
     const kept = assembleOnce(planned)
     checkAssembled(name, kept.assembled, kept.plan, target)

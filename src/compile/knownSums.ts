@@ -148,37 +148,83 @@ function without(all: readonly Node[], others: readonly Node[]): Node[] | undefi
   return left
 }
 
-/** A contraction of `users` that holds the sums of a reduction whose terms have a product for a factor. */
-function find(sum: Sum, users: ReadonlyMap<Node, readonly Node[]>): Found | undefined {
+/** Terms of a sum that are weights times an inner product with `v`. */
+interface Weighed {
+  readonly terms: Node
+  readonly axes: readonly number[]
+  readonly factors: Factors
+  /** The inner product, from one of its sides. */
+  readonly inner: Node
+  readonly v: Operand
+  readonly g: Operand | undefined
+  /** The factors but for the inner product. */
+  readonly weights: Factors['varying']
+  readonly labels: readonly string[]
+  readonly summed: readonly string[]
+}
+
+/** The ways in which the terms of a sum are weights times an inner product. */
+function* weighed(sum: Sum): Generator<Weighed> {
   const [terms] = sum.inputs
-  if (terms === undefined || !isFloat(sum.dtype) || sum.attrs.combiner !== 'sum') return undefined
+  if (terms === undefined || !isFloat(sum.dtype) || sum.attrs.combiner !== 'sum') return
   const { axes } = sum.attrs
   const factors = factorsOf(terms, axes)
-  if (factors === undefined) return undefined
-  for (const [key, { node, times, dims }] of factors.varying) {
+  if (factors === undefined) return
+  for (const [key, { node: inner, times, dims }] of factors.varying) {
     if (times !== 1) continue
     const weights = new Map([...factors.varying].filter(([k]) => k !== key))
-    for (const { out, of: v, other: g } of innersOf(node)) {
+    for (const { out, of: v, other: g } of innersOf(inner)) {
       const labels = termLabels(out, terms.shape.length, dims)
       const summed = axes.map((a) => labels[a] ?? '')
-      if (!summed.every((l) => v.labels.includes(l) && g?.labels.includes(l) !== true)) continue
-      for (const held of users.get(v.node) ?? []) {
-        if (held.op !== 'contract' || held === node || sizeOf(held.shape) >= sizeOf(terms.shape)) continue
-        for (const { of: same, other: w } of sidesOf(held)) {
-          if (same.node !== v.node) continue
-          const heldLabels = labelsOf(labels, v.labels, g?.labels ?? '', held, same.labels, w.labels, summed)
-          if (heldLabels === undefined || w.node.shape.length !== terms.shape.length) continue
-          const own = factorsOf(w.node, axes)
-          if (own === undefined) continue
-          const alike =
-            own.varying.size === weights.size &&
-            [...own.varying].every(([k, f]) => weights.get(k)?.times === f.times && f.node === weights.get(k)?.node)
-          const left = without(factors.constant, own.constant)
-          if (!alike || left === undefined) continue
-          const negative = factors.negative !== own.negative
-          return { g, terms: labels, held, heldLabels, left, negative }
-        }
+      if (summed.every((l) => v.labels.includes(l) && g?.labels.includes(l) !== true))
+        yield { terms, axes, factors, inner, v, g, weights, labels, summed }
+    }
+  }
+}
+
+/** What a value lacks of the weights of terms: factors that are one along the summed axes, and a sign. Undefined: it is no such weights. */
+function lacking(w: Node, { axes, factors, weights }: Weighed): Pick<Found, 'left' | 'negative'> | undefined {
+  const own = factorsOf(w, axes)
+  const alike =
+    own?.varying.size === weights.size &&
+    [...own.varying].every(([k, f]) => weights.get(k)?.times === f.times && f.node === weights.get(k)?.node)
+  const left = own === undefined ? undefined : without(factors.constant, own.constant)
+  return !alike || left === undefined ? undefined : { left, negative: factors.negative !== own.negative }
+}
+
+/** A contraction of `users` that holds the sums of a reduction whose terms have a product for a factor. */
+function find(sum: Sum, users: ReadonlyMap<Node, readonly Node[]>): Found | undefined {
+  for (const at of weighed(sum)) {
+    const { terms, inner, v, g, labels, summed } = at
+    for (const held of users.get(v.node) ?? []) {
+      if (held.op !== 'contract' || held === inner || sizeOf(held.shape) >= sizeOf(terms.shape)) continue
+      for (const { of: same, other: w } of sidesOf(held)) {
+        if (same.node !== v.node) continue
+        const heldLabels = labelsOf(labels, v.labels, g?.labels ?? '', held, same.labels, w.labels, summed)
+        if (heldLabels === undefined || w.node.shape.length !== terms.shape.length) continue
+        const rest = lacking(w.node, at)
+        if (rest !== undefined) return { g, terms: labels, held, heldLabels, ...rest }
       }
+    }
+  }
+  return undefined
+}
+
+/** The same with a contraction that the program lacks, of weights that another contraction of it takes. */
+function make(sum: Sum, nodes: readonly Node[]): Found | undefined {
+  for (const at of weighed(sum)) {
+    const { terms, inner, v, g, labels, summed } = at
+    if (inner.op !== 'contract' || labels.some((l) => l.length !== 1)) continue
+    const depth = [...v.labels].filter((l) => !labels.includes(l))
+    const heldLabels = [...labels.filter((l) => !summed.includes(l)), ...depth]
+    const operands = new Set(nodes.flatMap((n) => (n.op === 'contract' ? n.inputs : [])))
+    for (const w of operands) {
+      if (`${w.shape}` !== `${terms.shape}` || w.dtype !== v.node.dtype) continue
+      const rest = lacking(w, at)
+      if (rest === undefined) continue
+      const attrs = { ...inner.attrs, lhs: labels.join(''), rhs: v.labels, out: heldLabels.join('') }
+      const held = inOrigin(sum.origin, () => makeNode('contract', [w, v.node], attrs))
+      if (sizeOf(held.shape) < sizeOf(terms.shape)) return { g, terms: labels, held, heldLabels, ...rest }
     }
   }
   return undefined
@@ -272,8 +318,11 @@ function leadsTo(from: Node, to: Node): boolean {
   return false
 }
 
-/** The graph with sums over results of contractions in the place of those over their terms; itself where there are none. For fast mode: sums have another order. */
-export function takeKnownSums(graph: Graph): Graph {
+/**
+ * The graph with sums over results of contractions in the place of those over their terms; itself where there are none. For fast mode: sums have another order.
+ * `adds`: with contractions that it lacks, whose results nothing else asks for: worth it where the terms are not stored.
+ */
+export function takeKnownSums(graph: Graph, adds = false): Graph {
   let current = graph
   const done = new Set<number>()
   for (;;) {
@@ -284,7 +333,7 @@ export function takeKnownSums(graph: Graph): Graph {
     for (const n of nodes) {
       if (n.op !== 'reduce' || done.has(n.id)) continue
       done.add(n.id)
-      const at = find(n, users)
+      const at = adds ? make(n, nodes) : find(n, users)
       if (at === undefined || leadsTo(n, at.held)) continue
       first = { sum: n, at }
       break

@@ -61,7 +61,8 @@ export const cudaTarget: SimtTarget = {
     grain: 16,
     bytes: chainBytes(cudaSimt.maxSharedBytes),
     columns: 400,
-    hidden: 0.7,
+    rate: 6e14,
+    hidden: 0.9,
   },
   // Rates beside those of products that store their results, which reach half of what large ones do (bench/NOTES.md).
   vectorChains: {

@@ -172,6 +172,8 @@ export interface Machine {
     readonly bytes?: number
     /** Columns that registers hold of a row, those of a step of every tile and all of the sums. Absent: they are not counted. */
     readonly columns?: number
+    /** Multiplications and additions a second of halves: of other products unless given, which wait for their blocks' ends. */
+    readonly rate?: number
     /** The share of the arithmetic between products that goes on while the unit multiplies (none unless given). */
     readonly hidden?: number
   }

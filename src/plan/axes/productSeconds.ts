@@ -116,8 +116,11 @@ export function productSeconds(work: ProductWork, moving: number, target: Machin
 }
 
 /** Multiplications and additions a second of a product of a chain. */
-export const chainRate = (body: Body, id: ValueId, { vectors }: ChainRole, machine: Machine): number =>
-  vectors?.rate ?? productRate(body, id, machine)
+export function chainRate(body: Body, id: ValueId, { vectors }: ChainRole, machine: Machine): number {
+  if (vectors !== undefined) return vectors.rate
+  const rate = productRate(body, id, machine)
+  return rate === machine.matrixRate ? (machine.chains?.rate ?? rate) : rate
+}
 
 /** Multiplications and additions a second of a product by the dtypes of its operands. */
 export function productRate(body: Body, id: ValueId, machine: Machine): number {
