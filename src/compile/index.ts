@@ -146,7 +146,9 @@ function compileProgram(
   }
   const attempt = (graph: Graph): Attempt => {
     const best = planBest(graph)
-    const planned = added === undefined || graph !== bounded ? best : quickerOf(planBest(added), best)
+    // Worth it where weights are made again: where they are stored, sums over them are cheap.
+    const other = added === undefined || graph !== bounded ? undefined : planBest(added)
+    const planned = other === undefined || !makesWeightsAgain(other.plan) ? best : quickerOf(other, best)
     if (verify) verifyGraph(planned.graph)
     const kept = assembleOnce(planned)
     checkAssembled(name, kept.assembled, kept.plan, target)

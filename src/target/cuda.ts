@@ -61,7 +61,7 @@ export const cudaTarget: SimtTarget = {
     grain: 16,
     bytes: chainBytes(cudaSimt.maxSharedBytes),
     columns: 400,
-    rate: 6e14,
+    rates: { panel: 64, panels: 6e14, others: 2.6e14 },
     hidden: 0.9,
   },
   // Rates beside those of products that store their results, which reach half of what large ones do (bench/NOTES.md).

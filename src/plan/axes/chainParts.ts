@@ -96,7 +96,7 @@ function cheapestParts(
   // Matrix units take blocks of rows whole.
   const rows = grid.reduce((n, g) => (role.rows.includes(g.axis) ? n * g.block : n), programs)
   const width = widthsOf(role, lets, extents).reduce((n, w) => n + w, 0)
-  const computing = (2 * rows * extent * width) / chainRate(body, tile, role, target)
+  const computing = (2 * rows * extent * width) / chainRate(body, tile, role, extents, target)
   const bytes = [...body.loads.values()].reduce((n, t) => n + tensorBytes(t, sizeOf(t.shape)), 0)
   const moving = movingSeconds(bytes, target)
   const share = (role.vectors === undefined ? programShare?.computing : vectorChains?.share) ?? 1

@@ -5,7 +5,7 @@ import { ringSlots } from '../../schedule/simt/layout/launchShape.ts'
 import { type Machine, together } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
-import type { ChainRole } from './chain.ts'
+import { type ChainRole, widthsOf } from './chain.ts'
 import type { MatrixRole } from './fusedReductions.ts'
 import { fillingSeconds, gatherSeconds, sectorSeconds } from './gathered.ts'
 import { programsOf } from './gridAxes.ts'
@@ -116,10 +116,19 @@ export function productSeconds(work: ProductWork, moving: number, target: Machin
 }
 
 /** Multiplications and additions a second of a product of a chain. */
-export function chainRate(body: Body, id: ValueId, { vectors }: ChainRole, machine: Machine): number {
-  if (vectors !== undefined) return vectors.rate
+export function chainRate(
+  body: Body,
+  id: ValueId,
+  role: ChainRole,
+  extents: ReadonlyMap<string, number>,
+  machine: Machine,
+): number {
+  if (role.vectors !== undefined) return role.vectors.rate
   const rate = productRate(body, id, machine)
-  return rate === machine.matrixRate ? (machine.chains?.rate ?? rate) : rate
+  const rates = machine.chains?.rates
+  if (rates === undefined || rate !== machine.matrixRate) return rate
+  const widths = widthsOf(role, new Map(body.lets.map((l) => [l.id, l])), extents)
+  return widths.every((n) => n % rates.panel === 0) ? rates.panels : rates.others
 }
 
 /** Multiplications and additions a second of a product by the dtypes of its operands. */

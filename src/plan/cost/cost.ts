@@ -217,7 +217,7 @@ function workOf(body: Body, roles: Roles, product: ProductWork | undefined, swee
     } else if (op.kind === 'dot') {
       const n = 2 * size(new Set([...l.axes, ...grid, ...op.axes])) * (repeats ?? parts)
       flops += n
-      if (chain !== undefined) products += n / chainRate(body, l.id, chain, target)
+      if (chain !== undefined) products += n / chainRate(body, l.id, chain, extents, target)
       else if (matrix?.id === l.id)
         compute += Math.max(n / productRate(body, l.id, target), product?.filling ?? 0) + (product?.gathering ?? 0)
       else compute += (n / 2) * each
