@@ -62,6 +62,18 @@ describe('sums that a contraction holds', () => {
     expect([summed(rows), summed(taken(rows))]).toEqual([2 * 9 * 40, 2 * 9 * 3])
   })
 
+  test('that no contraction holds, where it may be added: of weights that one takes', () => {
+    const graph = graphOf(([w, r, g, v]) => {
+      const p = c.mul(w, r)
+      return [c.matmul(c.permute(p, [0, 2, 1]), g), c.sum(c.mul(c.neg(inner(g, v)), c.mul(p, r)), -1)]
+    })
+    expect(takeKnownSums(graph)).toBe(graph)
+    const added = sameValues(graph, takeKnownSums(graph, true), 'over added results')
+    expect([summed(graph), summed(added)]).toEqual([2 * 9 * 40, 2 * 9 * 3])
+    const others = graphOf(([w, , g, v, x]) => [c.matmul(c.permute(w, [0, 2, 1]), g), c.sum(c.mul(inner(g, v), x), -1)])
+    expect(takeKnownSums(others, true)).toBe(others)
+  })
+
   test('not with other weights, a factor too many, or along rows', () => {
     const others = graphOf(([w, , g, v, x]) => [c.matmul(w, v), c.sum(c.mul(inner(g, v), x), -1)])
     expect(takeKnownSums(others)).toBe(others)

@@ -77,13 +77,12 @@ const opArb = (dtype: DType): fc.Arbitrary<TileOp> =>
       }),
       optional('maskValue', ids),
     ),
-    fc
-      .constantFrom(...scalarNames)
-      .chain((op) =>
-        fc
-          .array(ids, { minLength: scalarInfo(op).arity, maxLength: scalarInfo(op).arity })
-          .map((args) => ({ kind: 'scalar' as const, op, args })),
-      ),
+    fc.constantFrom(...scalarNames).chain((op) =>
+      fc
+        .array(ids, { minLength: scalarInfo(op).arity, maxLength: scalarInfo(op).arity })
+        .chain((args) => fc.boolean().map((is) => ({ args, ...(is && op === 'cast' ? { loose: true as const } : {}) })))
+        .map((made) => ({ kind: 'scalar' as const, op, ...made })),
+    ),
     fc.record({
       kind: fc.constant('random' as const),
       k0: ids,

@@ -70,6 +70,12 @@ describe('dtypes', () => {
         at kernel bad: %2 i8{r, c} = bitcast %0]
     `)
   })
+  test('a loose cast that is none of f32 to a half dtype', () => {
+    expect(verdict(`${one}%2 f64{r, c} = cast %0 loose`)).toThrowErrorMatchingInlineSnapshot(`
+      [UserError: [E_KERNEL_INVALID] cast of f32 to f64 is not loose: only casts of f32 to a half dtype are
+        at kernel bad: %2 f64{r, c} = cast %0 loose]
+    `)
+  })
   test('too few operands', () => {
     const op = { kind: 'scalar', op: 'add', args: [0] } as const
     const odd = withBody(...(basePart?.body ?? []), { kind: 'let', id: 1, dtype: 'f32', axes: ['r', 'c'], op })

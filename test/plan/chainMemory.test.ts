@@ -43,6 +43,15 @@ test.each([true, false])(
   },
 )
 
+test.each([true, false])(
+  'gradients alone, whose results nothing asks for, are three chains too: causal %s',
+  (causal) => {
+    const graph = vjpGraph(forwardOf(4096, causal), [0, 1, 2])
+    const { report } = compiled({ ...graph, outputs: graph.outputs.slice(1) })
+    expect(report.kernels.map((k) => k.kind)).toEqual(['chain', 'chain', 'chain'])
+  },
+)
+
 /** Products of scores by numbers in loops of the kernels of gradients. */
 function scaledInLoops(dtype: DType): number[] {
   const { program } = compiled(vjpGraph(forwardOf(4096, true, dtype), [0, 1, 2]))

@@ -16,7 +16,7 @@ import type { DepthParts } from './fusedReductions.ts'
 import { programsOf } from './gridAxes.ts'
 import type { Blocked } from './matrixBlocks.ts'
 import type { PartialResult } from './partials.ts'
-import { chainRate } from './productSeconds.ts'
+import { productRate } from './productSeconds.ts'
 import type { Stages } from './stages.ts'
 
 /** The axis of a launch along which the parts of a chain lie. */
@@ -96,7 +96,9 @@ function cheapestParts(
   // Matrix units take blocks of rows whole.
   const rows = grid.reduce((n, g) => (role.rows.includes(g.axis) ? n * g.block : n), programs)
   const width = widthsOf(role, lets, extents).reduce((n, w) => n + w, 0)
-  const computing = (2 * rows * extent * width) / chainRate(body, tile, role, extents, target)
+  // Few programs hide little of what each waits for.
+  const rate = role.vectors?.rate ?? productRate(body, tile, target)
+  const computing = (2 * rows * extent * width) / rate
   const bytes = [...body.loads.values()].reduce((n, t) => n + tensorBytes(t, sizeOf(t.shape)), 0)
   const moving = movingSeconds(bytes, target)
   const share = (role.vectors === undefined ? programShare?.computing : vectorChains?.share) ?? 1
