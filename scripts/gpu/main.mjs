@@ -6,6 +6,7 @@ import { parseArgs } from 'node:util'
 import { Session } from '../../src/cli/session.ts'
 import { runCase } from '../../src/cli/verify/runCase.ts'
 import { findCases } from '../../src/cli/verify.ts'
+import { attentionRows, measureAttention } from './attention.mjs'
 import { checkDevice } from './correct.mjs'
 import { measureDecode } from './decode.mjs'
 import { openDevice } from './device.mjs'
@@ -26,7 +27,7 @@ const { values: options } = parseArgs({
     device: { type: 'string', default: 'cuda' },
     index: { type: 'string', default: '0' },
     /** Correctness of kernels (cases), of rows at small sizes, of random programs; products by the library and their
-     * rates (library); programs with open extents (open: `rows` names lengths); tensors around 2^31 and 2^32 elements and bytes (large, needs 139 GiB); kernels that start early (early); measurements (bench); seconds until the first call (first, with SINTER_CACHE=off); ONNX cases (verify). */
+     * rates (library); programs with open extents (open: `rows` names lengths); tensors around 2^31 and 2^32 elements and bytes (large, needs 139 GiB); kernels that start early (early); measurements (bench); attention (attention: `rows` names them whole); seconds until the first call (first, with SINTER_CACHE=off); ONNX cases (verify). */
     parts: { type: 'string', default: 'cases,rows,random,bench,verify' },
     /** Rows by name; all unless given. */
     rows: { type: 'string' },
@@ -238,6 +239,18 @@ if (parts.includes('decode')) {
   for (const s of steps.slice(0, 24)) console.log(`      ${s.ms.toFixed(4)} ms  ${s.name}`)
   copy.end()
   save()
+}
+
+if (parts.includes('attention')) {
+  result.attention = []
+  for (const name of wanted ?? attentionRows) {
+    const r = await measureAttention(open, name)
+    result.attention.push(r)
+    console.log(
+      `${name.padEnd(44)} ${r.ms.toFixed(4)} ms, least ${r.least.toFixed(4)}, modelled ${r.modelled.toFixed(3)}, ${r.kernels} kernels`,
+    )
+    save()
+  }
 }
 
 if (parts.includes('grid')) {
