@@ -68,7 +68,7 @@ export type TileOp =
       readonly maskValue?: ValueId
       readonly other: Scalar
     }
-  /** One scalar operation per point; operands broadcast by axis. `loose`: a cast of f32 to a half dtype whose rounding `fast` leaves to what is stored. */
+  /** One scalar operation per point; operands broadcast by axis. `loose`: a cast of f32 to a half dtype that `fast` need not round. */
   | { readonly kind: 'scalar'; readonly op: ScalarOp; readonly args: readonly ValueId[]; readonly loose?: true }
   /** Element `index`, which is not negative, of the random bits of key (k0, k1), in the value's dtype (`randomElement`). */
   | {

@@ -109,13 +109,20 @@ function bodyOf(b: Instances, tiles: Tiles, stores: readonly BodyStore[]): Body 
   for (const { op } of used) if (op.kind === 'load') loaded.add(op.param)
   return {
     axes: [...tiles.extents].filter(([name]) => names.has(name)).map(([name, extent]) => ({ name, extent })),
-    lets: used,
+    lets: used.map((l) => roundedWhereStored(l, stores)),
     stores,
     loads: new Map(
       [...b.loads].filter(([name]) => loaded.has(name)).map(([name, node]) => [name, { node, shape: node.shape }]),
     ),
     origin: tiles.origin,
   }
+}
+
+/** A loose cast as one that rounds where its value is stored: what follows from it here is what follows from it in kernels that read it. */
+function roundedWhereStored(l: LetStmt, stores: readonly BodyStore[]): LetStmt {
+  if (l.op.kind !== 'scalar' || l.op.loose !== true || !stores.some((s) => s.value === l.id)) return l
+  const { loose: _, ...op } = l.op
+  return { ...l, op }
 }
 
 /** Whether an operation is better off without quotients of axes: not random bits, nor positions that a bit operation gives. */

@@ -295,7 +295,7 @@ export class Tiles {
     return this.once(`s:${op}:${dtype}:${args.join()}`, { kind: 'scalar', op, args }, dtype, node)
   }
 
-  /** A cast of f32 to a half dtype that rounds where it is stored (`TileOp`). */
+  /** A cast of f32 to a half dtype that need not round (`TileOp`). */
   looseCast(arg: ValueId, dtype: DType, node: Node): ValueId {
     return this.once(
       `s:cast:${dtype}:${arg}:loose`,
