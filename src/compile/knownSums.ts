@@ -10,7 +10,7 @@ import { makeNode } from '../graph/build.ts'
 import type { Graph, Node, NodeOf } from '../graph/node.ts'
 import { mapGraph, nodesOf, usersOf, withInputs } from '../graph/traverse.ts'
 import { isFloat } from '../types/dtype.ts'
-import { sizeOf } from '../types/shape.ts'
+import { sameShape, sizeOf } from '../types/shape.ts'
 
 type Contraction = NodeOf<'contract'>
 type Sum = NodeOf<'reduce'>
@@ -210,16 +210,15 @@ function find(sum: Sum, users: ReadonlyMap<Node, readonly Node[]>): Found | unde
   return undefined
 }
 
-/** The same with a contraction that the program lacks, of weights that another contraction of it takes. */
-function make(sum: Sum, nodes: readonly Node[]): Found | undefined {
+/** The same with a contraction that the program lacks, of weights that another contraction of it takes: one of `operands`. */
+function make(sum: Sum, operands: ReadonlySet<Node>): Found | undefined {
   for (const at of weighed(sum)) {
     const { terms, inner, v, g, labels, summed } = at
     if (inner.op !== 'contract' || labels.some((l) => l.length !== 1)) continue
     const depth = [...v.labels].filter((l) => !labels.includes(l))
     const heldLabels = [...labels.filter((l) => !summed.includes(l)), ...depth]
-    const operands = new Set(nodes.flatMap((n) => (n.op === 'contract' ? n.inputs : [])))
     for (const w of operands) {
-      if (`${w.shape}` !== `${terms.shape}` || w.dtype !== v.node.dtype) continue
+      if (w.dtype !== v.node.dtype || !sameShape(w.shape, terms.shape)) continue
       const rest = lacking(w, at)
       if (rest === undefined) continue
       const attrs = { ...inner.attrs, lhs: labels.join(''), rhs: v.labels, out: heldLabels.join('') }
@@ -327,13 +326,15 @@ export function takeKnownSums(graph: Graph, adds = false): Graph {
   const done = new Set<number>()
   for (;;) {
     const nodes = nodesOf(current)
-    if (!nodes.some((n) => n.op === 'contract')) return current
-    const users = usersOf(nodes)
+    const contractions = nodes.filter((n) => n.op === 'contract')
+    if (contractions.length === 0) return current
+    const users = adds ? new Map<Node, readonly Node[]>() : usersOf(nodes)
+    const operands = new Set(contractions.flatMap((n) => n.inputs))
     let first: { readonly sum: Sum; readonly at: Found } | undefined
     for (const n of nodes) {
       if (n.op !== 'reduce' || done.has(n.id)) continue
       done.add(n.id)
-      const at = adds ? make(n, nodes) : find(n, users)
+      const at = adds ? make(n, operands) : find(n, users)
       if (at === undefined || leadsTo(n, at.held)) continue
       first = { sum: n, at }
       break

@@ -256,7 +256,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
     'values',
   'src/codegen/vector/value/values.ts: Values.depth': 'values',
   'src/schedule/loop/tiles/places.ts: Reach.of': 'values',
-  'src/compile/index.ts: compileProgram, compileProgram.arenaOf, compileProgram.assembleOnce, compileProgram.attempt, compileProgram.isBeyond, compileProgram.plan, compileProgram.planBeyond, compileProgram.planBody':
+  'src/compile/index.ts: compileProgram, compileProgram.arenaOf, compileProgram.assembleOnce, compileProgram.attempt, compileProgram.isBeyond, compileProgram.plan, compileProgram.planBest, compileProgram.planBeyond, compileProgram.planBody':
     'control flow',
   'src/compile/longScans.ts: LongScans.inStages, LongScans.scan': [
     'divides',

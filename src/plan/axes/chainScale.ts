@@ -22,26 +22,28 @@ const numberAt = (id: ValueId | undefined, lets: Lets): number | undefined => {
   return op?.kind === 'const' ? Number(op.value) : undefined
 }
 
-function scaledOf(id: ValueId, lets: Lets): Scaled | undefined {
-  const l = lets.get(id)
-  if (l?.op.kind !== 'scalar') return undefined
-  const { op, args } = l.op
-  const through = (inner: ValueId | undefined): Scaled | undefined => {
-    const found = inner === undefined ? undefined : scaledOf(inner, lets)
-    return found === undefined ? undefined : { ...found, path: [...found.path, l] }
-  }
-  // Casts that users ask for round where they stand.
-  if (op === 'cast') return l.op.loose === true || l.dtype === 'f32' ? through(args[0]) : undefined
-  if (op === 'select') {
+/** What a value that casts and masks lead to is, as such a product; undefined where it is none. */
+function scaledOf(root: ValueId, lets: Lets): Scaled | undefined {
+  const path: LetStmt[] = []
+  for (let l = lets.get(root); l?.op.kind === 'scalar'; ) {
+    const { op, args, loose } = l.op
+    const [x, a, b] = args
+    if (op === 'mul') {
+      for (const [of, other] of [args, [...args].reverse()]) {
+        const by = numberAt(other, lets)
+        if (of !== undefined && by !== undefined && by > 0 && isModerate(by)) return { by, of, product: l.id, path }
+      }
+      return undefined
+    }
+    let inner: ValueId | undefined
+    // Casts that users ask for round where they stand.
+    if (op === 'cast' && (loose === true || l.dtype === 'f32')) inner = x
     // What is hidden is hidden at any scale.
-    const [, a, b] = args
-    if (numberAt(b, lets) === Number.NEGATIVE_INFINITY) return through(a)
-    return numberAt(a, lets) === Number.NEGATIVE_INFINITY ? through(b) : undefined
-  }
-  if (op !== 'mul') return undefined
-  for (const [of, other] of [args, [...args].reverse()]) {
-    const by = numberAt(other, lets)
-    if (of !== undefined && by !== undefined && by > 0 && isModerate(by)) return { by, of, product: id, path: [] }
+    else if (op === 'select' && numberAt(b, lets) === Number.NEGATIVE_INFINITY) inner = a
+    else if (op === 'select' && numberAt(a, lets) === Number.NEGATIVE_INFINITY) inner = b
+    if (inner === undefined) return undefined
+    path.unshift(l)
+    l = lets.get(inner)
   }
   return undefined
 }
