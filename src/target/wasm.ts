@@ -31,7 +31,7 @@ export const wasmTarget: Machine = {
   countsLoops: true,
   sharesUnionCode: false,
   rowBytes: 4 << 20,
-  dotBlock: { m: 192, n: 256, k: 256 },
+  dotBlock: { m: 192, n: 256, k: 256, fewColumns: 128 },
   depthSplit: { leastSeconds: 1e-4, mostTraffic: 0.06, below: 0.25, fill: 0.5 },
   // Scores of 64 rows, exponentials of them and the operand that is transposed stay in the core's own cache.
   chains: { rows: 64, shared: 256, width: 256 },

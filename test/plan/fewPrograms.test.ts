@@ -5,6 +5,7 @@ import { compileGraph } from '../../src/compile/index.ts'
 import { concat, nn, spec, type Tensor } from '../../src/index.ts'
 import { gridSize, type Kernel } from '../../src/kernel/ir.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import { dtypeBytes } from '../../src/types/dtype.ts'
 import { sizeOf } from '../../src/types/shape.ts'
@@ -71,4 +72,19 @@ describe.each(['bf16', 'f32'] satisfies DType[])('in %s', (dtype) => {
     for (const [m = 1, k = 1, n = 1] of some(shapes, 5))
       expect(overloaded(f, [of(m, k), of(k, n)]), `${m} x ${k} x ${n}`).toEqual([])
   })
+})
+
+it.each([
+  [64, 3072, 768, 6],
+  [64, 768, 768, 6],
+  [64, 768, 3072, 12],
+  [192, 768, 2048, 8],
+])('threads share out a product of %d x %d x %d evenly', (rows, depth, columns, least) => {
+  const { graph } = traceFunction(
+    (x: Tensor, w: Tensor) => nn.gelu(x.matmul(w)),
+    [spec([rows, depth]), spec([depth, columns])],
+  )
+  const { program } = compileGraph(graph, { mode: 'fast', target: wasmTarget })
+  const grids = program.steps.flatMap((s) => (s.kind === 'kernel' ? s.kernel.parts.map(gridSize) : []))
+  expect(Math.max(...grids)).toBeGreaterThanOrEqual(least)
 })

@@ -9,7 +9,7 @@ import { farBandwidth, type Machine, movingSeconds } from '../../target/machine.
 import { sizeOf } from '../../types/shape.ts'
 import { type Body, pointsOf, tensorBytes } from '../body/body.ts'
 import type { Analysis } from './analysis.ts'
-import { columnTarget, type DepthParts, leastRows, type MatrixRole } from './fusedReductions.ts'
+import { type DepthParts, leastRows, type MatrixRole } from './fusedReductions.ts'
 import { groupOfDepth } from './gathered.ts'
 import { productSeconds, productWork } from './productSeconds.ts'
 import { canFinish, follows } from './split.ts'
@@ -102,7 +102,8 @@ function enoughLength(
 ): number | undefined {
   const size = (axes: Iterable<string>): number => pointsOf(extents, axes)
   const [batch, rows, columns, depth] = [size(matrix.batch), size(matrix.m), size(matrix.n), size(matrix.k)]
-  const programs = batch * Math.ceil(rows / leastRows) * Math.ceil(columns / columnTarget(target, batch, rows, columns))
+  // Of blocks as wide as they may be: narrower ones are for what is not cut.
+  const programs = batch * Math.ceil(rows / leastRows) * Math.ceil(columns / target.dotBlock.n)
   const points = batch * rows * columns
   const seconds = Math.max((2 * points * depth) / target.matrixRate, movingSeconds(bytesOfLoads(body), target))
   const wanted = Math.ceil((fill * target.minPrograms) / programs)
