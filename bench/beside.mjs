@@ -5,11 +5,11 @@
  * least over those of the first build, and the largest difference of the results, over the largest number in them. `--plain` hides relaxed SIMD from Sinter, `--processor`
  * counts the process's seconds of the processor instead of the clock's. Names are those of shared/networks.mjs, with a form behind a colon.
  */
-import { fork } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { startChild } from './shared/child.mjs'
 import { networks } from './shared/networks.mjs'
 import { buildAt } from './systems/sinter.mjs'
 
@@ -71,6 +71,7 @@ function difference(a, b) {
 /** Milliseconds of the least turn. */
 const turn = 150
 
+const here = fileURLToPath(import.meta.url)
 const threads = Number(options.threads)
 
 /** How sessions are made: of a build of Sinter, and of its peers. */
@@ -116,28 +117,16 @@ async function serve() {
   })
 }
 
-/** A system in a process of its own; `ask` resolves to its answer, and fails with what it wrote where it ends instead. */
+/** A system in a process of its own; `ask` throws what the process wrote where it ended instead. */
 function started(system, build) {
-  const child = fork(fileURLToPath(import.meta.url), process.argv.slice(2), {
-    env: { ...process.env, SINTER_BESIDE: system },
-    serialization: 'advanced',
-    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
-  })
-  let written = ''
-  child.stderr.on('data', (text) => {
-    written += text
-  })
-  const ask = (message) =>
-    new Promise((resolve, reject) => {
-      const failed = () => reject(new Error(written.trim().split('\n').slice(-12).join('\n')))
-      child.once('close', failed)
-      child.once('message', (answer) => {
-        child.off('close', failed)
-        resolve(answer)
-      })
-      child.send({ system, build, ...message })
-    })
-  return { ask, times: [], end: () => child.kill() }
+  const env = { ...process.env, SINTER_BESIDE: system }
+  const { ask, stop } = startChild(here, { args: process.argv.slice(2), env, serialization: 'advanced' })
+  const answered = async (message) => {
+    const answer = await ask({ system, build, ...message })
+    if (answer.error !== undefined) throw new Error(answer.error)
+    return answer
+  }
+  return { ask: answered, stop, times: [] }
 }
 
 async function measure(model) {
@@ -164,7 +153,7 @@ async function measure(model) {
     })
     return cells.join(' |')
   } finally {
-    for (const s of systems) s.end()
+    for (const s of systems) s.stop()
   }
 }
 

@@ -1,11 +1,12 @@
 /** Interleaved CPU benchmarks of Sinter and its peers. `node run.mjs --help` tells the options; NOTES.md the method. */
-import { execFileSync, fork } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { inputsOf, rows } from './rows.mjs'
+import { startChild } from './shared/child.mjs'
 import { systems } from './systems/index.mjs'
 
 const help = `node run.mjs [options]
@@ -103,27 +104,14 @@ async function quiet() {
   return false
 }
 
-/** A child process; `ask` sends a message and resolves with its answer. */
-function start(candidate) {
-  const child = fork(here('./child.mjs'), {
-    execArgv: ['--expose-gc'],
-    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
-  })
-  let errors = ''
-  child.stderr.on('data', (d) => {
-    errors = (errors + d).slice(-2000)
-  })
-  let answer
-  child.on('message', (m) => answer?.(m))
-  child.on('exit', (code) => answer?.({ error: `process ended (${code}) ${errors}` }))
-  const ask = (message) =>
-    new Promise((done) => {
-      answer = done
-      if (child.connected) child.send(message)
-      else done({ error: `process ended ${errors}` })
-    })
-  return { ...candidate, ask, stop: () => child.kill(), times: [], cpu: [], quiet: 0 }
-}
+/** A candidate in a process of its own. */
+const start = (candidate) => ({
+  ...candidate,
+  ...startChild(here('./child.mjs'), { execArgv: ['--expose-gc'] }),
+  times: [],
+  cpu: [],
+  quiet: 0,
+})
 
 const median = (xs) => quantile(xs, 0.5)
 function quantile(xs, q) {

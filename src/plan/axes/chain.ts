@@ -8,7 +8,7 @@ import { axesOf } from '../../affine/expr.ts'
 import { foldAxes } from '../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
 import { type Streamed, streamedDot, streamedSum, unrounded } from '../../kernel/streams.ts'
-import { ancestorsOf, renameOperands } from '../../kernel/walk.ts'
+import { ancestorsOf, liveLets, renameOperands } from '../../kernel/walk.ts'
 import { isModerate } from '../../scalar/moderate.ts'
 import { combinerOp, scalarInfo } from '../../scalar/ops.ts'
 import { computeDType, isFloat } from '../../types/dtype.ts'
@@ -265,22 +265,22 @@ interface Factor {
 /** The body without the rounding of tiles to half precision where they are widened again. */
 function withoutRounding(body: Body, { tiles }: ChainRole): Body {
   const lets: Lets = new Map(body.lets.map((l) => [l.id, l]))
-  // Casts that users ask for round: the product's own has its node.
-  const isOwn = (id: ValueId, tile: ValueId): boolean => body.origin.get(id) === body.origin.get(tile)
+  // Casts that users ask for round.
+  const isLoose = (id: ValueId): boolean => {
+    const op = lets.get(id)?.op
+    return op?.kind === 'scalar' && op.loose === true
+  }
   const renamed = new Map<ValueId, ValueId>()
   for (const l of body.lets) {
     const narrow = castOperand(l)
     const tile = narrow === undefined ? undefined : castOperand(lets.get(narrow))
-    if (narrow === undefined || tile === undefined || !tiles.includes(tile) || !isOwn(narrow, tile)) continue
+    if (narrow === undefined || tile === undefined || !tiles.includes(tile) || !isLoose(narrow)) continue
     if (lets.get(tile)?.dtype === l.dtype) renamed.set(l.id, tile)
   }
   if (renamed.size === 0) return body
   const all = body.lets.map((l) => ({ ...l, op: renameOperands(l.op, (id) => renamed.get(id) ?? id) }))
-  const live = ancestorsOf(
-    body.stores.map((s) => s.value),
-    new Map(all.map((l) => [l.id, l])),
-  )
-  return { ...body, lets: all.filter((l) => live.has(l.id)) }
+  const stored = body.stores.map((s) => s.value)
+  return { ...body, lets: liveLets(all, stored) }
 }
 
 /** What a cast converts. */
@@ -381,11 +381,8 @@ function withoutFactors(body: Body, role: ChainRole, sum: ValueId): Body | Refus
   if (node !== undefined) for (const l of made) origin.set(l.id, node)
   const all = body.lets.flatMap((l) => (l === dot ? made : [{ ...l, op: renameOperands(l.op, renamed) }]))
   const stores = body.stores.map((s) => ({ ...s, value: renamed(s.value) }))
-  const live = ancestorsOf(
-    stores.map((s) => s.value),
-    new Map(all.map((l) => [l.id, l])),
-  )
-  return { ...body, lets: all.filter((l) => live.has(l.id)), stores, origin }
+  const stored = stores.map((s) => s.value)
+  return { ...body, lets: liveLets(all, stored), stores, origin }
 }
 
 /** Axes of a value that keeps some of its operands, in its own order. */

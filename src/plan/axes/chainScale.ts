@@ -3,7 +3,7 @@
  * scales are folded and compared as they come out of the product, and the number is a factor of the exponent alone, where it joins those of the function.
  */
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
-import { ancestorsOf, renameOperands } from '../../kernel/walk.ts'
+import { liveLets, renameOperands } from '../../kernel/walk.ts'
 import { isModerate } from '../../scalar/moderate.ts'
 import type { Body } from '../body/body.ts'
 
@@ -94,9 +94,6 @@ export function withoutScale(body: Body, shared: readonly string[]): Body {
     return [apart, { ...l, op: { kind: 'scalar', op: 'mul', args: [apart.id, by.id] } }]
   })
   const stores = body.stores.map((s) => ({ ...s, value: late(s.value) }))
-  const live = ancestorsOf(
-    stores.map((s) => s.value),
-    new Map(all.map((l) => [l.id, l])),
-  )
-  return { ...body, origin, stores, lets: all.filter((l) => live.has(l.id)) }
+  const stored = stores.map((s) => s.value)
+  return { ...body, origin, stores, lets: liveLets(all, stored) }
 }

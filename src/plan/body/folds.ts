@@ -275,8 +275,9 @@ export class Folds {
       node,
     )
     if (acc === node.dtype) return dot
-    const isLoose = this.nodes.mode === 'fast' && acc === 'f32'
-    return isLoose ? this.tiles.looseCast(dot, node.dtype, node) : this.tiles.scalar('cast', [dot], node.dtype, node)
+    return this.nodes.mode === 'fast'
+      ? this.tiles.looseCast(dot, node.dtype, node)
+      : this.tiles.scalar('cast', [dot], node.dtype, node)
   }
 }
 

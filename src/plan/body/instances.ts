@@ -15,7 +15,7 @@ import type { NumericsMode, ValueId } from '../../kernel/ir.ts'
 import { readElement } from '../../scalar/host.ts'
 import type { Scalar, ScalarOp } from '../../scalar/ops.ts'
 import { maskMultipliers, maskRounds, secondFrom, sharedByMask } from '../../scalar/threefry.ts'
-import { type DType, holdsInteger, isHalf, isWide, positionDType } from '../../types/dtype.ts'
+import { type DType, holdsInteger, isWide, positionDType } from '../../types/dtype.ts'
 import { sizeOf } from '../../types/shape.ts'
 import { Refusal, refuse } from '../refusal.ts'
 import type { Evaluation, Instance } from './evaluation.ts'
@@ -149,14 +149,8 @@ export class Instances implements Evaluation {
       if (x !== undefined) args[i] = this.value(x, index, mask)
     }
     const [a] = args
-    if (
-      this.mode === 'fast' &&
-      node.op === 'cast' &&
-      node.attrs.loose === true &&
-      only?.dtype === 'f32' &&
-      a !== undefined
-    )
-      if (isHalf(node.dtype)) return this.tiles.looseCast(a, node.dtype, node)
+    const isLoose = this.mode === 'fast' && node.op === 'cast' && node.attrs.loose === true
+    if (isLoose && a !== undefined) return this.tiles.looseCast(a, node.dtype, node)
     const joined = this.mode === 'fast' && op === 'mul' ? joinLiterals(this.tiles, args, node) : undefined
     return joined ?? this.tiles.scalar(op, args, node.dtype, node)
   }

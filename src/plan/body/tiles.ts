@@ -8,7 +8,7 @@ import type { Node } from '../../graph/node.ts'
 import type { LetStmt, TileOp, ValueId } from '../../kernel/ir.ts'
 import { roundTo } from '../../scalar/eval.ts'
 import type { Scalar } from '../../scalar/ops.ts'
-import { type DType, isWide } from '../../types/dtype.ts'
+import { type DType, isHalf, isWide } from '../../types/dtype.ts'
 import { Refusal, refuse } from '../refusal.ts'
 import { Guards } from './guards.ts'
 
@@ -295,14 +295,11 @@ export class Tiles {
     return this.once(`s:${op}:${dtype}:${args.join()}`, { kind: 'scalar', op, args }, dtype, node)
   }
 
-  /** A cast of f32 to a half dtype that need not round (`TileOp`). */
+  /** A cast which, of f32 to a half dtype, need not round (`TileOp`). */
   looseCast(arg: ValueId, dtype: DType, node: Node): ValueId {
-    return this.once(
-      `s:cast:${dtype}:${arg}:loose`,
-      { kind: 'scalar', op: 'cast', args: [arg], loose: true },
-      dtype,
-      node,
-    )
+    if (this.letOf(arg).dtype !== 'f32' || !isHalf(dtype)) return this.scalar('cast', [arg], dtype, node)
+    const op = { kind: 'scalar', op: 'cast', args: [arg], loose: true } as const
+    return this.once(`s:cast:${dtype}:${arg}:loose`, op, dtype, node)
   }
 
   private once(key: string, op: Extract<TileOp, { kind: 'scalar' }>, dtype: DType, node: Node): ValueId {
