@@ -61,7 +61,7 @@ export const cudaTarget: SimtTarget = {
     grain: 16,
     bytes: chainBytes(cudaSimt.maxSharedBytes),
     columns: 400,
-    rates: { panel: 64, panels: 6e14, others: 2.6e14 },
+    rates: { narrow: 6e14, beyond: 128, wide: 4.2e14 },
     hidden: 0.9,
   },
   // Rates beside those of products that store their results, which reach half of what large ones do (bench/NOTES.md).
@@ -136,8 +136,9 @@ export function cudaTargetOf({
   const hasGroups = capability === 90
   const { chains, vectorChains, precision, ...others } = cudaTarget
   const maxSharedBytes = Math.min(cudaSimt.maxSharedBytes, sharedBytes)
-  // Only groups of warps leave room for wide results.
-  const widths = hasGroups ? {} : { width: 128, columns: 320, hidden: 0 }
+  // Only groups of warps leave room for wide results, and reach the unit's rate.
+  const alone = { width: 128, columns: 320, rates: { narrow: 2.6e14, beyond: 128, wide: 2.6e14 }, hidden: 0 }
+  const widths = hasGroups ? {} : alone
   return {
     ...others,
     ...(hasMatrixUnit && chains !== undefined

@@ -172,11 +172,8 @@ export interface Machine {
     readonly bytes?: number
     /** Columns that registers hold of a row, those of a step of every tile and all of the sums. Absent: they are not counted. */
     readonly columns?: number
-    /**
-     * Multiplications and additions a second of halves, where all that a program holds whole of its products is a multiple of `panel`, and else. Absent: those of
-     * other products, which wait for their blocks' ends.
-     */
-    readonly rates?: { readonly panel: number; readonly panels: number; readonly others: number }
+    /** Multiplications and additions a second of halves, of widths up to `beyond` and above. Absent: those of other products, which wait for their blocks' ends. */
+    readonly rates?: { readonly narrow: number; readonly beyond: number; readonly wide: number }
     /** The share of the arithmetic between products that goes on while the unit multiplies (none unless given). */
     readonly hidden?: number
   }

@@ -115,7 +115,7 @@ export function productSeconds(work: ProductWork, moving: number, target: Machin
   return Math.max(alone * (1 - left), one) + (left > 0 ? Math.max(alone * left, one) : 0)
 }
 
-/** Multiplications and additions a second of a product of a chain. */
+/** Multiplications and additions a second of a product of a chain: what widths lack to whole grains is multiplied too. */
 export function chainRate(
   body: Body,
   id: ValueId,
@@ -125,10 +125,12 @@ export function chainRate(
 ): number {
   if (role.vectors !== undefined) return role.vectors.rate
   const rate = productRate(body, id, machine)
-  const rates = machine.chains?.rates
+  const { rates, grain = 1 } = machine.chains ?? {}
   if (rates === undefined || rate !== machine.matrixRate) return rate
   const widths = widthsOf(role, new Map(body.lets.map((l) => [l.id, l])), extents)
-  return widths.every((n) => n % rates.panel === 0) ? rates.panels : rates.others
+  const sum = (of: (n: number) => number): number => widths.reduce((n, w) => n + of(w), 0)
+  const whole = widths.some((w) => w > rates.beyond) ? rates.wide : rates.narrow
+  return (whole * sum((w) => w)) / sum((w) => Math.ceil(w / grain) * grain)
 }
 
 /** Multiplications and additions a second of a product by the dtypes of its operands. */

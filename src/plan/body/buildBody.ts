@@ -1,6 +1,7 @@
 /** Building a region's body: its results bound to axes, every node evaluated, axes split until the index maps are affine. */
 
 import * as ix from '../../affine/expr.ts'
+import { invariant } from '../../diagnostics/errors.ts'
 import type { Node } from '../../graph/node.ts'
 import { familyOf } from '../../graph/table.ts'
 import { foldAxes } from '../../kernel/folds.ts'
@@ -12,6 +13,7 @@ import { coversOnce } from './bijection.ts'
 import type { Body, BodyStore } from './body.ts'
 import { Instances } from './instances.ts'
 import { inStoringOrder, isFree, type Region } from './region.ts'
+import { roundedWhereStored } from './roundedStores.ts'
 import { type Bindings, type BoundDim, type Rebind, Tiles } from './tiles.ts'
 
 /** A dimension of a result: the ranges it is stored in, one that is whole or several. */
@@ -107,22 +109,21 @@ function bodyOf(b: Instances, tiles: Tiles, stores: readonly BodyStore[]): Body 
   for (const s of stores) for (const e of s.index) for (const a of ix.axesOf(e)) names.add(a)
   const loaded = new Set<string>()
   for (const { op } of used) if (op.kind === 'load') loaded.add(op.param)
+  const stored = new Set(stores.map((s) => s.value))
+  const round = (l: LetStmt): LetStmt => {
+    const node = tiles.origin.get(l.id)
+    invariant(node !== undefined, `value %${l.id} comes from nothing`)
+    return tiles.letOf(tiles.emit({ kind: 'scalar', op: 'cast', args: [l.id] }, l.dtype, l.axes, node))
+  }
   return {
     axes: [...tiles.extents].filter(([name]) => names.has(name)).map(([name, extent]) => ({ name, extent })),
-    lets: used.map((l) => roundedWhereStored(l, stores)),
+    lets: b.mode === 'fast' ? roundedWhereStored(used, stored, round) : used,
     stores,
     loads: new Map(
       [...b.loads].filter(([name]) => loaded.has(name)).map(([name, node]) => [name, { node, shape: node.shape }]),
     ),
     origin: tiles.origin,
   }
-}
-
-/** A loose cast as one that rounds where its value is stored: what follows from it here is what follows from it in kernels that read it. */
-function roundedWhereStored(l: LetStmt, stores: readonly BodyStore[]): LetStmt {
-  if (l.op.kind !== 'scalar' || l.op.loose !== true || !stores.some((s) => s.value === l.id)) return l
-  const { loose: _, ...op } = l.op
-  return { ...l, op }
 }
 
 /** Whether an operation is better off without quotients of axes: not random bits, nor positions that a bit operation gives. */

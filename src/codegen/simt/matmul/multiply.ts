@@ -3,7 +3,7 @@ import { invariant } from '../../../diagnostics/errors.ts'
 import type { ValueId } from '../../../kernel/ir.ts'
 import type { Product } from '../../../schedule/simt/part/product.ts'
 import { cutAxes } from '../../../schedule/simt/sequence/usual.ts'
-import { panelElements } from '../../../schedule/simt/storage/swizzle.ts'
+import { panelElements, panelOf } from '../../../schedule/simt/storage/swizzle.ts'
 import { add, type Block, bin, call, type Ex, elem, int, lit, mul, select, uint, v, yes } from '../ir/ir.ts'
 import { type Lanes, registerAt, registerIndex } from '../ir/registers.ts'
 import { isWhole, whole } from '../nest/nests.ts'
@@ -152,12 +152,16 @@ function multiplyInGroups(
   })
   const step = v('i32', unit.name(`${p.depth}_step`))
   const piece = v('i32', unit.name('piece'))
+  const widthOf = (t: SharedTile, own: number): number =>
+    panelOf(depthLast(t) ? p.depthSize * p.halves : own) ?? panelElements
   // In a panel of the depth a step is 16 elements of a row; in panels of rows or columns it is 16 rows.
-  const along = (t: SharedTile, rows: number, step: Ex): Ex => {
-    const panel = bin('>>', step, uint(2))
-    return depthLast(t)
-      ? add(mul(bin('&', step, int(3)), int(16)), mul(panel, int(rows * panelElements)))
-      : mul(step, int(16 * panelElements))
+  const along = (t: SharedTile, own: number, step: Ex): Ex => {
+    const width = widthOf(t, own)
+    if (!depthLast(t)) return mul(step, int(16 * width))
+    const steps = width / 16
+    if (steps === 1) return mul(step, int(own * width))
+    const panel = bin('>>', step, uint(Math.log2(steps)))
+    return add(mul(bin('&', step, int(steps - 1)), int(16)), mul(panel, int(own * width)))
   }
   const group = groups.count === 1 ? int(0) : bin('&', call('i32', 'warp_group'), int(groups.count - 1))
   const packed = ta === undefined ? unit.name(`a_${p.dot}`) : ''
@@ -167,10 +171,12 @@ function multiplyInGroups(
       const index = mul(add(mul(piece, int(steps)), step), int(4))
       return { order: 'r', args: [{ k: 'address', type: 'u32', of: packed, index }] }
     }
-    const each = panelElements * (depthLast(ta) ? panelElements : p.depthSize)
+    const each = panelElements * (depthLast(ta) ? widthOf(ta, p.rowSize) : p.depthSize)
     const at = add(mul(piece, int(each)), along(ta, p.rowSize, step))
     return { order: depthLast(ta) ? 'k' : 'm', args: [place(ta, mul(group, int(groups.pieces * each))), at] }
   }
+  const widths = [widthOf(tb, p.columnSize), ta === undefined ? panelElements : widthOf(ta, p.rowSize)]
+  while (widths.at(-1) === panelElements) widths.pop()
   const started = (at: Ex, suffix: string): Block => [
     {
       k: 'call',
@@ -180,7 +186,8 @@ function multiplyInGroups(
         ...rowsAt(at).args,
         place(tb, int(0)),
         along(tb, p.columnSize, at),
-        int(depthLast(tb) ? 16 : 2 * panelElements * p.depthSize),
+        int(depthLast(tb) ? 16 : 2 * widthOf(tb, p.columnSize) * p.depthSize),
+        ...widths.map(int),
       ],
     },
   ]

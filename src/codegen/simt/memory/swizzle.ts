@@ -1,6 +1,6 @@
 /**
- * The places of elements in a tile that warp groups multiply: panels of 64 elements (128 bytes) a row; 16-byte pieces change places
- * within a row by the row's number, so that neither copies nor tensor cores meet in a bank. (PTX ISA, "Swizzling modes", 128 bytes.)
+ * The places of elements in a tile that warp groups multiply: panels of 64, 32 or 16 elements a row (128, 64 or 32 bytes); 16-byte pieces change places
+ * within a row by the number of its 128 bytes, so that neither copies nor tensor cores meet in a bank. (PTX ISA, "Swizzling modes".)
  */
 import { panelElements, type RowOrder, type Swizzle } from '../../../schedule/simt/storage/swizzle.ts'
 import { add, bin, type Ex, int, mul, uint } from '../ir/ir.ts'
@@ -18,7 +18,9 @@ function tileRow(row: Ex, { groups, pieces }: RowOrder): Ex {
 export function swizzled(s: Swizzle, outer: Ex, inner: Ex): Ex {
   const row = s.order?.axis === 0 ? tileRow(outer, s.order) : outer
   const column = s.order?.axis === 1 ? tileRow(inner, s.order) : inner
-  const piece = bin('^', bitsAt(column, 3, 3), bin('&', row, int(7)))
-  const panel = mul(bin('>>', column, uint(6)), int(s.rows * panelElements))
-  return add(add(add(panel, mul(row, int(panelElements))), mul(piece, int(8))), bin('&', column, int(7)))
+  const bits = Math.log2(s.panel)
+  const line = s.panel === panelElements ? row : bin('>>', row, uint(Math.log2(panelElements) - bits))
+  const piece = bin('^', bitsAt(column, 3, bits - 3), bin('&', line, int(s.panel / 8 - 1)))
+  const panel = mul(bin('>>', column, uint(bits)), int(s.rows * s.panel))
+  return add(add(add(panel, mul(row, int(s.panel))), mul(piece, int(8))), bin('&', column, int(7)))
 }

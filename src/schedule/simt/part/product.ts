@@ -6,7 +6,7 @@
  */
 import type { LetStmt, ValueId } from '../../../kernel/ir.ts'
 import type { DType } from '../../../types/dtype.ts'
-import { panelElements, type Swizzle } from '../storage/swizzle.ts'
+import { panelElements, panelOf, type Swizzle } from '../storage/swizzle.ts'
 
 /** What is asked of the part a product stands in. */
 interface Surroundings {
@@ -144,15 +144,15 @@ export function chainedProducts(
 }
 
 /**
- * The products of a chain by groups of four warps, where blocks are whole panels: a group has 64 rows. It reads its rows for tiles from
+ * The products of a chain by groups of four warps, where tiles are whole panels: a group has 64 rows. It reads its rows for tiles from
  * shared memory, and for sums from its registers.
  */
 export function chainInGroups({ tiles, sums }: ChainedProducts): ChainedProducts | undefined {
-  const isPanels = (n: number): boolean => n % panelElements === 0
-  const widths = [...tiles.flatMap((p) => [p.rowSize, p.columnSize, p.depthSize]), ...sums.map((p) => p.columnSize)]
+  const widths = [...tiles.flatMap((p) => [p.columnSize, p.depthSize]), ...sums.map((p) => p.columnSize)]
   const isNarrow = sums.every((p) => p.columnSize <= registersInGroup * 2)
   const [first] = tiles
-  if (first === undefined || first.halves !== 1 || !widths.every(isPanels) || !isNarrow) return undefined
+  if (first === undefined || first.halves !== 1 || first.rowSize % panelElements !== 0 || !isNarrow) return undefined
+  if (widths.some((n) => panelOf(n) === undefined)) return undefined
   const count = chainThreads(first.rowSize) / 128
   const groups = { count, pieces: first.rowSize / panelElements / count }
   const grouped = (p: Product): Product => ({ ...p, groups })
@@ -199,9 +199,12 @@ function groupsOf(rows: number, columns: number, depth: number, registers: numbe
 export function swizzleOf(p: Product, isRows: boolean, depthLast: boolean): Swizzle | undefined {
   if (p.groups === undefined || p.split === true) return undefined
   const { count, pieces } = p.groups
-  const rows = depthLast ? (isRows ? p.rowSize : p.columnSize) : p.depthSize
-  if (!isRows || count === 1 || pieces === 1) return { rows }
-  return { rows, order: { axis: depthLast ? 0 : 1, groups: Math.log2(count), pieces: Math.log2(pieces) } }
+  const own = isRows ? p.rowSize : p.columnSize
+  const rows = depthLast ? own : p.depthSize
+  const panel = panelOf(depthLast ? p.depthSize * p.halves : own)
+  if (panel === undefined) return undefined
+  if (!isRows || count === 1 || pieces === 1) return { rows, panel }
+  return { rows, panel, order: { axis: depthLast ? 0 : 1, groups: Math.log2(count), pieces: Math.log2(pieces) } }
 }
 
 /** Warps along rows and columns: tiles of a warp as square as they go. */

@@ -1,10 +1,16 @@
 /**
- * Tiles that warp groups multiply: panels of 64 elements (128 bytes) a row, whose 16-byte pieces change places. (PTX ISA, "Swizzling
- * modes", 128 bytes.)
+ * Tiles that warp groups multiply: panels of 64, 32 or 16 elements (128, 64 or 32 bytes) a row, whose 16-byte pieces change places. (PTX ISA, "Swizzling
+ * modes".)
  */
 
-/** Elements of a panel's rows. */
+/** Elements of a widest panel's rows; rows of a group of warps. */
 export const panelElements = 64
+
+/** Elements of the rows of panels. */
+const panels = [panelElements, 32, 16] as const
+
+/** The widest panels that rows of so many elements are whole ones of. */
+export const panelOf = (elements: number): number | undefined => panels.find((n) => elements % n === 0)
 
 /** How 64 rows each of a product go to rows of a tile: a layout takes those of a piece for all groups in turn, a tile has all pieces of a group. */
 export interface RowOrder {
@@ -16,7 +22,8 @@ export interface RowOrder {
 }
 
 export interface Swizzle {
-  /** Rows of a panel. */
+  /** Rows of a panel, and elements of each. */
   readonly rows: number
+  readonly panel: number
   readonly order?: RowOrder
 }

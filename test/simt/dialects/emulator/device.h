@@ -27,11 +27,11 @@ static volatile struct { int z; } gridDim = {1};
 
 // A product in the background; of its results, those that become zero before.
 struct Multiplication {
-  void (*run)(float*, const void*, const unsigned short*, int);
+  void (*run)(float*, const void*, const unsigned short*, int, int, int);
   float* c;
   const void* a;
   const unsigned short* b;
-  int b_panel, zeros;
+  int b_panel, b_width, a_width, zeros;
 };
 const int most_multiplications = 128, most_groups = 8;
 
@@ -336,12 +336,12 @@ static void multiply_tf32(float& c0, float& c1, float& c2, float& c3, unsigned a
 MULTIPLY(multiply_bf16, [](unsigned h) { return __uint_as_float(h << 16); })
 MULTIPLY(multiply_f16, [](unsigned h) { return f16_value(h); })
 
-// PTX ISA, wgmma.m64nNk16: warp w of a group has rows 16 w to 16 w + 15. Tiles are panels of 128 bytes a row whose 16-byte pieces
-// are permuted by the row (128-byte swizzle); `panel` bytes from one panel to the next where rows or columns are side by side.
-static unsigned tile_element(const unsigned short* tile, int row, int k, bool transposed, int panel) {
+// PTX ISA, wgmma.m64nNk16: warp w of a group has rows 16 w to 16 w + 15. Tiles are panels of `width` elements a row, 128, 64 or 32 bytes, whose 16-byte
+// pieces are permuted by the 128 bytes they are in; `panel` bytes from one panel to the next where rows or columns are side by side.
+static unsigned tile_element(const unsigned short* tile, int row, int k, bool transposed, int panel, int width) {
   uintptr_t at = (uintptr_t)tile;
-  at += transposed ? row / 64 * (uintptr_t)panel + k * 128 + row % 64 * 2 : row * 128 + k * 2;
-  at ^= ((at >> 7) & 7) << 4;
+  at += transposed ? row / width * (uintptr_t)panel + k * 2 * width + row % width * 2 : row * 2 * width + k * 2;
+  at ^= ((at >> 7) & (width / 8 - 1)) << 4;
   return *(const unsigned short*)at;
 }
 static void begin_group(Multiplication m) {
@@ -349,17 +349,20 @@ static void begin_group(Multiplication m) {
   current->multiplications[current->begun++] = m;
 }
 template <int columns, bool m_last, bool n_last, class Value>
-static void multiply_group(float* c, const unsigned short* a, const unsigned short* b, int b_panel, Value value) {
+static void multiply_group(float* c, const unsigned short* a, const unsigned short* b, int b_panel, int b_width, int a_width,
+                           Value value) {
   for (int i = 0; i < columns / 2; ++i) {
     const int half = i / (columns / 4), pair = i % (columns / 4);
     const int row = warp() % 4 * 16 + half * 8 + lane() / 4, column = pair / 2 * 8 + lane() % 4 * 2 + pair % 2;
     for (int k = 0; k < 16; ++k)
-      c[i] += value(tile_element(a, row, k, m_last, 16)) * value(tile_element(b, column, k, n_last, b_panel));
+      c[i] += value(tile_element(a, row, k, m_last, 16, a_width)) *
+              value(tile_element(b, column, k, n_last, b_panel, b_width));
   }
 }
 // The same with rows in registers: of each warp the fragment of a 16 x 16 tile.
 template <int columns, bool n_last, class Value>
-static void multiply_group_of_registers(float* c, const unsigned* a, const unsigned short* b, int b_panel, Value value) {
+static void multiply_group_of_registers(float* c, const unsigned* a, const unsigned short* b, int b_panel, int b_width,
+                                        Value value) {
   memcpy(fragments[warp()][lane()], a, 4 * sizeof *a);
   sync_warp();
   for (int i = 0; i < columns / 2; ++i) {
@@ -367,30 +370,34 @@ static void multiply_group_of_registers(float* c, const unsigned* a, const unsig
     const int row = lane() / 4, column = pair / 2 * 8 + lane() % 4 * 2 + pair % 2;
     for (int k = 0; k < 16; ++k) {
       const unsigned word = fragments[warp()][row * 4 + k % 8 / 2][(k < 8 ? 0 : 2) + half];
-      c[i] += value((word >> (16 * (k & 1))) & 0xffff) * value(tile_element(b, column, k, n_last, b_panel));
+      c[i] += value((word >> (16 * (k & 1))) & 0xffff) * value(tile_element(b, column, k, n_last, b_panel, b_width));
     }
   }
   sync_warp();
 }
 // They happen when they are waited for: what is read of their results before, or changed of their operands, shows.
-#define MULTIPLY_GROUP_OF_REGISTERS(dtype, n, order, n_last)                                                           \
-  static void multiplied_group_##dtype##_##n##_##order(float* c, const void* a, const unsigned short* b, int b_panel) { \
-    multiply_group_of_registers<n, n_last>(c, (const unsigned*)a, b, b_panel,                                          \
-                                           [](unsigned h) { return dtype##_value(h); });                               \
-  }                                                                                                                    \
-  BEGIN_GROUP(dtype##_##n##_##order, n, (float* c, const unsigned* a, const unsigned short* b, int b_at, int b_panel), a)
-#define MULTIPLY_GROUP(dtype, n, order, m_last, n_last)                                                                \
-  static void multiplied_group_##dtype##_##n##_##order(float* c, const void* a, const unsigned short* b, int b_panel) { \
-    multiply_group<n, m_last, n_last>(c, (const unsigned short*)a, b, b_panel,                                         \
-                                      [](unsigned h) { return dtype##_value(h); });                                    \
-  }                                                                                                                    \
-  BEGIN_GROUP(dtype##_##n##_##order, n, (float* c, const unsigned short* a, int a_at, const unsigned short* b, int b_at, int b_panel), a + a_at)
-#define BEGIN_GROUP(name, n, params, rows)                                                                             \
-  static void multiply_group_##name params {                                                                           \
-    begin_group({multiplied_group_##name, c, rows, b + b_at, b_panel, 0});                                             \
-  }                                                                                                                    \
-  static void multiply_group_##name##_begin params {                                                                   \
-    begin_group({multiplied_group_##name, c, rows, b + b_at, b_panel, n / 2});                                         \
+#define MULTIPLIED(name) \
+  static void multiplied_group_##name(float* c, const void* a, const unsigned short* b, int b_panel, int b_width, int a_width)
+#define MULTIPLY_GROUP_OF_REGISTERS(dtype, n, order, n_last)                                             \
+  MULTIPLIED(dtype##_##n##_##order) {                                                                    \
+    multiply_group_of_registers<n, n_last>(c, (const unsigned*)a, b, b_panel, b_width,                   \
+                                           [](unsigned h) { return dtype##_value(h); });                 \
+  }                                                                                                      \
+  BEGIN_GROUP(dtype##_##n##_##order, n, (float* c, const unsigned* a, const unsigned short* b, int b_at, \
+                                         int b_panel, int b_width = 64, int a_width = 64), a)
+#define MULTIPLY_GROUP(dtype, n, order, m_last, n_last)                                                       \
+  MULTIPLIED(dtype##_##n##_##order) {                                                                         \
+    multiply_group<n, m_last, n_last>(c, (const unsigned short*)a, b, b_panel, b_width, a_width,              \
+                                      [](unsigned h) { return dtype##_value(h); });                           \
+  }                                                                                                           \
+  BEGIN_GROUP(dtype##_##n##_##order, n, (float* c, const unsigned short* a, int a_at, const unsigned short* b, \
+                                         int b_at, int b_panel, int b_width = 64, int a_width = 64), a + a_at)
+#define BEGIN_GROUP(name, n, params, rows)                                                    \
+  static void multiply_group_##name params {                                                  \
+    begin_group({multiplied_group_##name, c, rows, b + b_at, b_panel, b_width, a_width, 0});   \
+  }                                                                                           \
+  static void multiply_group_##name##_begin params {                                          \
+    begin_group({multiplied_group_##name, c, rows, b + b_at, b_panel, b_width, a_width, n / 2}); \
   }
 #define MULTIPLY_GROUPS(dtype, n)                                                                                      \
   MULTIPLY_GROUP(dtype, n, kk, false, false)                                                                           \
@@ -403,7 +410,8 @@ static float bf16_value(unsigned h) { return __uint_as_float(h << 16); }
 // The same in 8 words of the depth.
 template <int columns> static void multiply_group_tf32(float* c, const unsigned short* a, const unsigned short* b) {
   const auto element = [](const unsigned short* tile, int row, int k) {
-    return tf32_value(tile_element(tile, row, 2 * k, false, 0) | (tile_element(tile, row, 2 * k + 1, false, 0) << 16));
+    return tf32_value(tile_element(tile, row, 2 * k, false, 0, 64) |
+                      (tile_element(tile, row, 2 * k + 1, false, 0, 64) << 16));
   };
   for (int i = 0; i < columns / 2; ++i) {
     const int half = i / (columns / 4), pair = i % (columns / 4);
@@ -430,7 +438,7 @@ static void multiply_rows_tf32(bool begin, float* c, const unsigned (&a)[4], con
     const int column = pair / 2 * 8 + lane() % 4 * 2 + pair % 2;
     double sum = begin ? 0 : c[i];
     for (int k = 0; k < 8; ++k) {
-      const unsigned w = tile_element(b, column, 2 * k, false, 0) | (tile_element(b, column, 2 * k + 1, false, 0) << 16);
+      const unsigned w = tile_element(b, column, 2 * k, false, 0, 64) | (tile_element(b, column, 2 * k + 1, false, 0, 64) << 16);
       sum += (double)tf32_value(fragments[warp()][lane() / 4 * 4 + k % 4][(k < 4 ? 0 : 2) + half]) * tf32_value(w);
     }
     c[i] = truncated(sum);
@@ -448,15 +456,30 @@ MULTIPLY_ROWS_TF32(128, multiply_rows_tf32_128_begin, true)
 static void keep_8(const unsigned*) {}
 static void keep_16(const unsigned*) {}
 static void keep_32(const unsigned*) {}
+MULTIPLY_GROUPS(bf16, 16)
+MULTIPLY_GROUPS(bf16, 32)
+MULTIPLY_GROUPS(bf16, 48)
 MULTIPLY_GROUPS(bf16, 64)
+MULTIPLY_GROUPS(bf16, 80)
+MULTIPLY_GROUPS(bf16, 96)
 MULTIPLY_GROUPS(bf16, 128)
 MULTIPLY_GROUPS(bf16, 192)
 MULTIPLY_GROUPS(bf16, 256)
+MULTIPLY_GROUPS(f16, 16)
+MULTIPLY_GROUPS(f16, 32)
+MULTIPLY_GROUPS(f16, 48)
 MULTIPLY_GROUPS(f16, 64)
+MULTIPLY_GROUPS(f16, 80)
+MULTIPLY_GROUPS(f16, 96)
 MULTIPLY_GROUPS(f16, 128)
 MULTIPLY_GROUPS(f16, 192)
 MULTIPLY_GROUPS(f16, 256)
+static void hold_8(float*) {}
+static void hold_16(float*) {}
+static void hold_24(float*) {}
 static void hold_32(float*) {}
+static void hold_40(float*) {}
+static void hold_48(float*) {}
 static void hold_64(float*) {}
 static void hold_96(float*) {}
 static void hold_128(float*) {}
@@ -473,7 +496,7 @@ static void group_wait_but(int later) {
   for (int i = 0; i < count; ++i) {
     const Multiplication& m = f.multiplications[i];
     for (int z = 0; z < m.zeros; ++z) m.c[z] = 0;
-    m.run(m.c, m.a, m.b, m.b_panel);
+    m.run(m.c, m.a, m.b, m.b_panel, m.b_width, m.a_width);
   }
   for (int i = count; i < f.begun; ++i) f.multiplications[i - count] = f.multiplications[i];
   f.begun -= count;

@@ -1,6 +1,6 @@
 /**
  * Matrix products of warp groups in CUDA: `wgmma` of PTX ISA ("Asynchronous Warpgroup Level Matrix Instructions") from tiles in
- * shared memory, in panels of 128 bytes a row, swizzled by 128 bytes (swizzle.ts). The code of a function is written when it is asked for.
+ * shared memory, in panels of 128, 64 or 32 bytes a row, swizzled by as many (swizzle.ts). The code of a function is written when it is asked for.
  */
 import type { Library, LibraryFunction } from '../shared/print.ts'
 
@@ -19,7 +19,7 @@ const list = (n: number, of: (i: number) => string): string => Array.from({ leng
 /**
  * `c` is what a thread holds of 64 rows: for both halves of its rows, pairs of neighbours in every 8 columns. Operands are tiles and where in them the
  * first elements at a depth stand (of an `a` in registers, its fragment): a descriptor a tile, and a constant for each depth. Transposed operands have rows or
- * columns side by side in memory, panels `b_panel` bytes apart.
+ * columns side by side in memory, panels `b_panel` bytes apart. Rows of panels have `b_width` and `a_width` elements.
  * `begin`: what was in `c` does not count.
  */
 function multiplyGroup(
@@ -36,13 +36,13 @@ function multiplyGroup(
   const n = columns / 2
   const fragment = inRegisters ? 4 : 1
   const first = inRegisters ? `{${list(fragment, (i) => `%${n + i}`)}}` : `%${n}`
-  const given = inRegisters ? list(fragment, (i) => `"r"(a[${i}])`) : '"l"(tile_descriptor(a, 16, a_at))'
+  const given = inRegisters ? list(fragment, (i) => `"r"(a[${i}])`) : '"l"(tile_descriptor(a, 16, a_at, a_width))'
   const place = (i: number): number => ((i >> 1) & 1) * (columns / 4) + (i >> 2) * 2 + (i & 1)
   return `// 64 rows by ${columns} columns of the result ${begin ? 'become' : 'plus'} a product of depth ${depth}, on the tensor cores of four warps, in the background.
-__device__ __forceinline__ void multiply_group_${dtype}_${columns}_${a}${b}${begin ? '_begin' : ''}(float* c, ${inRegisters ? 'const unsigned* a' : 'const unsigned short* a, int a_at'}, const unsigned short* b, int b_at, int b_panel) {
+__device__ __forceinline__ void multiply_group_${dtype}_${columns}_${a}${b}${begin ? '_begin' : ''}(float* c, ${inRegisters ? 'const unsigned* a' : 'const unsigned short* a, int a_at'}, const unsigned short* b, int b_at, int b_panel, int b_width = 64${inRegisters ? '' : ', int a_width = 64'}) {
   asm volatile("wgmma.mma_async.sync.aligned.m64n${columns}k${depth}.f32.${dtype}.${dtype} {${list(n, (i) => `%${i}`)}}, ${first}, %${n + fragment}, ${begin ? 0 : 1}, 1, 1${orders};"
     : ${list(n, (i) => `"${begin ? '=' : '+'}f"(c[${place(i)}])`)}
-    : ${given}, "l"(tile_descriptor(b, b_panel, b_at)));
+    : ${given}, "l"(tile_descriptor(b, b_panel, b_at, b_width)));
 }`
 }
 
@@ -65,11 +65,12 @@ const bothOf = <const A, const B>(a: readonly A[], b: readonly B[]): (readonly [
 
 export const cudaGroups: Library = {
   tile_descriptor: {
-    code: `// A tile for tensor cores, from its element \`at\` on: 8 rows of 128 bytes, swizzled, are 1024 bytes; panels stand \`panel\` bytes apart.
-__device__ __forceinline__ unsigned long long tile_descriptor(const unsigned short* tile, int panel, int at) {
+    code: `// A tile for tensor cores, from its element \`at\` on: rows of \`width\` elements are swizzled; panels stand \`panel\` bytes apart.
+__device__ __forceinline__ unsigned long long tile_descriptor(const unsigned short* tile, int panel, int at, int width = 64) {
   const unsigned address = (unsigned)__cvta_generic_to_shared(tile);
+  const unsigned swizzle = width == 64 ? 1 : width == 32 ? 2 : 3;
   unsigned long long d;
-  asm("mov.b64 %0, {%1, %2};" : "=l"(d) : "r"(((address >> 4) | ((unsigned)panel >> 4 << 16)) + ((unsigned)at >> 3)), "r"((1024u >> 4) | (1u << 30)));
+  asm("mov.b64 %0, {%1, %2};" : "=l"(d) : "r"(((address >> 4) | ((unsigned)panel >> 4 << 16)) + ((unsigned)at >> 3)), "r"((unsigned)width | (swizzle << 30)));
   return d;
 }`,
   },
