@@ -23,6 +23,7 @@ import { padChannels } from './fewChannels.ts'
 import { multiplyIntegers } from './integerProducts.ts'
 import { keepOrder } from './keptOrder.ts'
 import { takeKnownSums } from './knownSums.ts'
+import { chunkPositions } from './longPositions.ts'
 import { boundScans } from './longScans.ts'
 import { makesWeightsAgain, normaliseWeights } from './normalisedWeights.ts'
 import { boundOperands, operandLimits } from './operands.ts'
@@ -90,7 +91,7 @@ function prepared(graph: Graph, options: CompileOptions): Rewritten & { readonly
       ? keepOrder(orderTogether(orderWindows(padChannels(known, target, mode), target, mode)))
       : known
     const aligned = fuse && options.aligns !== false ? alignProducts(inOrder, target, mode) : inOrder
-    const apart = fuse ? divideScatters(aligned, target, mode) : aligned
+    const apart = fuse ? divideScatters(chunkPositions(aligned, target), target, mode) : aligned
     return boundOperands(boundScans(apart, target, mode), operandLimits(target))
   }
   if (mode !== 'fast' || !fuse) return { graph: laidOut(rewritten), applied }

@@ -3,7 +3,7 @@
  * indices vary along) one by one, columns (the others in common) and places in blocks. The lowering makes its grid of it (lower/sharePlaces.ts), the model
  * prices that (cost/scatterSeconds.ts).
  */
-import { filterThreads } from '../../schedule/simt/part/filter.ts'
+import { filterThreads, mostFilterThreads } from '../../schedule/simt/part/filter.ts'
 import type { SimtMachine } from '../../target/simt.ts'
 
 /** What a scatter is to those who share it out. */
@@ -26,6 +26,7 @@ export interface ScatterBlocks {
   /** Threads of a residue. */
   readonly lanes: number
   readonly programs: number
+  readonly threads: number
 }
 
 /** Columns of a program where there are more than threads, and at least where programs would be few: neighbours in memory. */
@@ -41,7 +42,7 @@ export function scatterBlocks(
   simt: SimtMachine,
 ): ScatterBlocks {
   const wanted = Math.round(1 / programShare)
-  const threads = filterThreads(simt)
+  const threads = mostFilterThreads(simt)
   const blocks = blocksOf(columns, columnsOfProgram(product(columns), wanted / (batch * places), threads))
   const others = columns.reduce((n, extent, i) => n * Math.ceil(extent / (blocks[i] ?? 1)), batch)
   const lanes = product(blocks.map(powerFrom))
@@ -50,7 +51,8 @@ export function scatterBlocks(
   const share = Math.ceil(places / Math.min(places, Math.ceil(wanted / others)))
   const block = updates <= threads ? Math.min(share, most) : share
   const residues = Math.min(powerFrom(block), most)
-  return { columns: blocks, block, residues, lanes, programs: others * Math.ceil(places / block) }
+  const programs = others * Math.ceil(places / block)
+  return { columns: blocks, block, residues, lanes, programs, threads: filterThreads(simt, updates, residues * lanes) }
 }
 
 /** Columns of a program, of so many, where `few` times as many programs as there are places would fill the machine. */

@@ -3,6 +3,7 @@
  * and walks its own, which are as many as its places are of all (data may differ; nothing is known of it).
  */
 import type { Node, NodeOf } from '../../graph/node.ts'
+import { mostFilterThreads } from '../../schedule/simt/part/filter.ts'
 import type { Machine } from '../../target/machine.ts'
 import { bandwidthOf } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
@@ -49,7 +50,7 @@ function variesAlong(x: Node, d: number): boolean {
 export function scatterSeconds(shape: ScatterShape, indexBytes: number, machine: Machine): number | undefined {
   const { programShare, simt } = machine
   if (programShare === undefined || simt === undefined) return undefined
-  const { block, residues, lanes, programs } = scatterBlocks(shape, programShare.computing, simt)
+  const { block, residues, lanes, programs, threads } = scatterBlocks(shape, programShare.computing, simt)
   const { updates, places } = shape
   const near = bandwidthOf(machine, updates * shape.batch * indexBytes) * programShare.computing
   const looking = Math.max((updates * indexBytes) / near, Math.ceil(updates / round.points) * round.seconds)
@@ -57,7 +58,9 @@ export function scatterSeconds(shape: ScatterShape, indexBytes: number, machine:
   const warp = 2 ** simt.laneBits
   const ofWarp = simt.votes ? Math.min(1, Math.max(1, warp / lanes) / residues) : 1
   const walking = own * (simt.votes ? passSeconds + ofWarp * takeSeconds.together : takeSeconds.alone)
-  return (looking + walking) * Math.max(1, programs * programShare.computing)
+  // Programs of fewer threads than a multiprocessor has stand there side by side.
+  const share = programShare.computing * (threads / mostFilterThreads(simt))
+  return (looking + walking) * Math.max(1, programs * share)
 }
 
 /** The same of a node. */

@@ -189,6 +189,12 @@ describe('where a thread has one place alone', () => {
       expect(sourceOf(name)).toContain('y_own')
     },
   )
+  test('threads are as many as updates or places', () => {
+    const threadsOf = (name: string): string | undefined => /__launch_bounds__\((\d+)/.exec(sourceOf(name))?.[1]
+    expect(threadsOf('a batch of elements')).toBe('128')
+    expect(threadsOf('a batch')).toBe('512')
+    expect(threadsOf('several rounds, a queue that fills')).toBe('1024')
+  })
   test('several places of a thread are combined in memory', () => {
     expect(sourceOf('two coordinates')).not.toContain('y_own')
   })

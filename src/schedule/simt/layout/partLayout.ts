@@ -99,9 +99,17 @@ function threadsOfWindows(part: Part, own: ReadonlySet<string>): number | undefi
   return Math.min(256, 2 ** across.reduce((n, a) => n + Math.ceil(Math.log2(part.axis(a).size)), 0))
 }
 
-/** The threads of a part that filters the points of a store. */
-const threadsToFilter = (part: Part, machine: SimtMachine): number | undefined =>
-  part.stores.some((s) => filterOf(part, s) !== undefined) ? filterThreads(machine) : undefined
+/** The threads of a part that filters the points of stores. */
+function threadsToFilter(part: Part, machine: SimtMachine): number | undefined {
+  const threads = part.stores.flatMap((s) => {
+    const filter = filterOf(part, s)
+    if (filter === undefined) return []
+    const beside = part.storeAxes(s).filter((a) => a !== filter.axis)
+    const places = beside.reduce((n, a) => n * 2 ** Math.ceil(Math.log2(part.axis(a).size)), 1)
+    return [filterThreads(machine, part.axis(filter.axis).size, places)]
+  })
+  return threads.length === 0 ? undefined : Math.max(...threads)
+}
 
 /** The layout under which a stage is filled. */
 export function stageLayout(part: Part, l: LetStmt, machine: SimtMachine, threads: number): Layout {

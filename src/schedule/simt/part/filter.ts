@@ -38,9 +38,16 @@ export interface SinglePlace {
 /** Threads whose finds are summed by one, or that vote together. */
 export const filterGroup = 32
 
-/** Threads of a program that filters points: as many as there are, where shared memory holds their queue. */
-export const filterThreads = ({ maxThreads, maxSharedBytes }: SimtMachine): number =>
+/** Threads of a program that filters points at most: as many as there are, where shared memory holds their queue. */
+export const mostFilterThreads = ({ maxThreads, maxSharedBytes }: SimtMachine): number =>
   Math.min(maxThreads, maxSharedBytes < 48 << 10 ? 256 : 1024)
+
+/** Threads at least: warps enough to go through what is queued side by side. */
+const fewestThreads = 128
+
+/** Threads of a program that filters so many points for so many threads' places: a thread for each, of both, so that several programs stand beside each other where these are few. */
+export const filterThreads = (machine: SimtMachine, points: number, places: number): number =>
+  Math.min(mostFilterThreads(machine), Math.max(fewestThreads, 2 ** Math.ceil(Math.log2(Math.max(1, points, places)))))
 
 /** Numbers of a warp's own points among those queued, as they wait for enough to be taken together. */
 export const waitingPoints = 64

@@ -2,6 +2,11 @@
 //   read x: f32[512, 1024]
 //   write y: f32[512, 1024]
 
+__device__ __forceinline__ float f32_div(float a, float b) {
+  const float q = __fdiv_rn(a == 0.0f ? 2.3841858e-7f : a, b);
+  return a == 0.0f ? a * q : q;
+}
+
 __device__ __forceinline__ float f32_max(float a, float b) {
   float r;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
@@ -88,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(64) softmax(
   for (int c_r_4 = 0; c_r_4 < 4; ++c_r_4) {
     #pragma unroll
     for (int c_v_3 = 0; c_v_3 < 4; ++c_v_3) {
-      const float div_5_2 = __fdiv_rn(exp_3[c_r_4 * 4 + c_v_3], sum_4);
+      const float div_5_2 = f32_div(exp_3[c_r_4 * 4 + c_v_3], sum_4);
       div_5[c_r_4 * 4 + c_v_3] = div_5_2;
     }
   }
