@@ -1,7 +1,7 @@
 /**
  * Positions of extremes of long lines, where there are too few lines for a machine whose programs are shares of it: the extremes of chunks, the
- * first chunk that has the greatest of them (the last, if ties go to the last), and the position in that chunk. What a line is computed from is computed again for one chunk of it. NaN is beyond
- * every number in both, so the results are the same.
+ * first chunk that has the greatest of them (the last, if ties go to the last), and the position in that chunk. What a line is computed from is
+ * computed again for one chunk of it. NaN is beyond every number in both, so the results are the same.
  */
 import { broadcastTo, expandDims, reshape } from '../compose/broadcast.ts'
 import { full } from '../compose/source.ts'
@@ -44,7 +44,7 @@ function chunksOf({ attrs, inputs: [x] }: NodeOf<'reduce'>, most: number): numbe
 }
 
 /** The length of chunks, of so many elements at least: half as many more where that divides the line. */
-function chunkOf(n: number, least: number): number {
+function lengthOfChunks(n: number, least: number): number {
   for (let each = least; each <= 1.5 * least; each += aligned) if (n % each === 0) return each
   return least
 }
@@ -53,7 +53,7 @@ function inChunks({ attrs, dtype, inputs: [given] }: NodeOf<'reduce'>, chunks: n
   const [axis = 0] = attrs.axes
   const x = given as Node
   const n = x.shape[axis] ?? 0
-  const each = chunkOf(n, Math.ceil(n / chunks / aligned) * aligned)
+  const each = lengthOfChunks(n, Math.ceil(n / chunks / aligned) * aligned)
   const count = Math.ceil(n / each)
   const extreme = attrs.combiner === 'argmax' ? 'max' : 'min'
   // What lacks to the last chunk is beaten by all there is, or stands where ties do not go.

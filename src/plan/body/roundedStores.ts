@@ -12,16 +12,17 @@ export function roundedWhereStored(
   lets: readonly LetStmt[],
   stored: ReadonlySet<ValueId>,
   round: (l: LetStmt) => LetStmt,
-): LetStmt[] {
-  const read = new Set(lets.flatMap((l) => operandsOf(l.op)))
+): readonly LetStmt[] {
+  if (!lets.some((l) => isHalf(l.dtype) && stored.has(l.id))) return lets
+  const operands = new Set(lets.flatMap((l) => operandsOf(l.op)))
   const rounded = new Map<ValueId, ValueId>()
   const unrounded = new Set<ValueId>()
   return lets.flatMap((was) => {
     const isStored = stored.has(was.id)
-    const op = renameOperands(was.op, (id) => rounded.get(id) ?? id)
-    const l = isStored ? firm({ ...was, op }) : { ...was, op }
+    const read = rounded.size === 0 ? was : { ...was, op: renameOperands(was.op, (id) => rounded.get(id) ?? id) }
+    const l = isStored ? firm(read) : read
     if (!staysUnrounded(l, unrounded)) return [l]
-    if (!isStored || !read.has(l.id)) {
+    if (!isStored || !operands.has(l.id)) {
       unrounded.add(l.id)
       return [l]
     }

@@ -3,7 +3,7 @@ import { invariant } from '../../../diagnostics/errors.ts'
 import type { ValueId } from '../../../kernel/ir.ts'
 import type { Product } from '../../../schedule/simt/part/product.ts'
 import { cutAxes } from '../../../schedule/simt/sequence/usual.ts'
-import { panelElements, panelOf } from '../../../schedule/simt/storage/swizzle.ts'
+import { panelElements } from '../../../schedule/simt/storage/swizzle.ts'
 import { add, type Block, bin, call, type Ex, elem, int, lit, mul, select, uint, v, yes } from '../ir/ir.ts'
 import { type Lanes, registerAt, registerIndex } from '../ir/registers.ts'
 import { isWhole, whole } from '../nest/nests.ts'
@@ -152,11 +152,10 @@ function multiplyInGroups(
   })
   const step = v('i32', unit.name(`${p.depth}_step`))
   const piece = v('i32', unit.name('piece'))
-  const widthOf = (t: SharedTile, own: number): number =>
-    panelOf(depthLast(t) ? p.depthSize * p.halves : own) ?? panelElements
+  const widthOf = (t: SharedTile): number => t.swizzle?.panel ?? panelElements
   // In a panel of the depth a step is 16 elements of a row; in panels of rows or columns it is 16 rows.
   const along = (t: SharedTile, own: number, step: Ex): Ex => {
-    const width = widthOf(t, own)
+    const width = widthOf(t)
     if (!depthLast(t)) return mul(step, int(16 * width))
     const steps = width / 16
     if (steps === 1) return mul(step, int(own * width))
@@ -171,12 +170,11 @@ function multiplyInGroups(
       const index = mul(add(mul(piece, int(steps)), step), int(4))
       return { order: 'r', args: [{ k: 'address', type: 'u32', of: packed, index }] }
     }
-    const each = panelElements * (depthLast(ta) ? widthOf(ta, p.rowSize) : p.depthSize)
+    const each = panelElements * (depthLast(ta) ? widthOf(ta) : p.depthSize)
     const at = add(mul(piece, int(each)), along(ta, p.rowSize, step))
     return { order: depthLast(ta) ? 'k' : 'm', args: [place(ta, mul(group, int(groups.pieces * each))), at] }
   }
-  const widths = [widthOf(tb, p.columnSize), ta === undefined ? panelElements : widthOf(ta, p.rowSize)]
-  while (widths.at(-1) === panelElements) widths.pop()
+  const widths = [tb, ...(ta === undefined ? [] : [ta])].map(widthOf)
   const started = (at: Ex, suffix: string): Block => [
     {
       k: 'call',
@@ -186,8 +184,8 @@ function multiplyInGroups(
         ...rowsAt(at).args,
         place(tb, int(0)),
         along(tb, p.columnSize, at),
-        int(depthLast(tb) ? 16 : 2 * widthOf(tb, p.columnSize) * p.depthSize),
-        ...widths.map(int),
+        int(depthLast(tb) ? 16 : 2 * widthOf(tb) * p.depthSize),
+        ...(widths.every((w) => w === panelElements) ? [] : widths.map(int)),
       ],
     },
   ]

@@ -4,7 +4,7 @@ import { mostAdditions } from '../../../scalar/summation.ts'
 import { computeDType, type DType, isFloat } from '../../../types/dtype.ts'
 import type { Place } from '../access/place.ts'
 import { type AxisLayout, type Layout, spanOf, threadsOf } from '../layout/layout.ts'
-import { registerType } from '../storage/registerType.ts'
+import { registerBytes, registerType } from '../storage/registerType.ts'
 
 /** A line is a single index, folded in blocks (`tree`), walked by one thread, or scanned by all threads. */
 export type ScanPlan =
@@ -31,8 +31,8 @@ export const otherBits = ({ threads }: Layout, { bits }: AxisLayout): number[] =
 
 type ScanCombiner = 'sum' | 'prod' | 'max' | 'min'
 
-/** Repeats that the threads' exchange in a scan of a chunk takes at once: each of its steps waits for two barriers. */
-const repeatsTogether = 4
+/** Repeats that the threads' exchange in a scan takes at once, since each of its steps waits for two barriers: of a chunk, of a line; and bytes of what a line's exchange. */
+const [repeatsOfChunk, repeatsOfLine, exchangedBytes] = [4, 8, 8 << 10]
 
 export function scanPlanOf(at: Place, l: LetStmt): ScanPlan {
   const { part, layout, setting, shared } = at
@@ -53,10 +53,21 @@ export function scanPlanOf(at: Place, l: LetStmt): ScanPlan {
     return warps
   }
   const grouped = repeatsInOrder(a, combiner, computeDType(l.dtype))
-  const isBatched = part.axis(a.name).role === 'grid' && threadsOf(a) > 1 && grouped === a.reps
-  const batch = isBatched ? repeatsTogether : 1
+  const isChunk = part.axis(a.name).role === 'grid' && grouped === a.reps
+  const most = isChunk
+    ? repeatsOfChunk
+    : Math.min(repeatsOfLine, Math.floor(exchangedBytes / (layout.threads * registerBytes(type))))
+  const batch = threadsOf(a) === 1 ? 1 : batchWithin(grouped, a.reps, most)
   shared.slots(type, layout.threads * Math.min(batch, a.reps), '_scan')
   return { kind: 'byThreads', axis: a, grouped, batch }
+}
+
+/** The repeats of a batch: as many as there may be, but where groups of repeats are folded in turn, batches are parts of those. */
+function batchWithin(grouped: number, reps: number, most: number): number {
+  if (grouped >= reps) return Math.max(1, most)
+  let batch = Math.max(1, Math.min(most, grouped))
+  while (grouped % batch !== 0) batch--
+  return batch
 }
 
 /** A scan by the lanes of warps, where a line's threads are neighbours; undefined where they are not, or as many additions one upon another are more than the bound allows. */
