@@ -22,25 +22,24 @@ const [programsEach, columns] = [2, 16]
 const aligned = 8
 
 /** A graph whose long lines of few are searched in chunks; the graph itself where there are none, or where no program is a share of the machine. */
-export function chunkPositions(graph: Graph, { programShare }: Machine): Graph {
-  if (programShare === undefined) return graph
-  const most = programsEach / programShare.computing
+export function chunkPositions(graph: Graph, machine: Machine): Graph {
+  if (machine.programShare === undefined) return graph
   return mapGraph(graph, (node, inputs) => {
     const same = withInputs(node, inputs)
-    const chunks = same.op === 'reduce' ? chunksOf(same, most) : 1
+    const chunks = same.op === 'reduce' ? chunksOf(same, machine) : 1
     return same.op === 'reduce' && chunks > 1 ? inOrigin(node.origin, () => inChunks(same, chunks)) : same
   })
 }
 
-/** Chunks of the lines of a search, so that programs are as many as there may be. */
-function chunksOf({ attrs, inputs: [x] }: NodeOf<'reduce'>, most: number): number {
+/** Chunks of the lines of a search, so that programs are as many as there may be; one where positions come near to what the machine counts to. */
+function chunksOf({ attrs, inputs: [x] }: NodeOf<'reduce'>, { programShare, positionBits }: Machine): number {
   const [axis] = attrs.axes
   if (x === undefined || axis === undefined || !isArgCombiner(attrs.combiner)) return 1
   const n = x.shape[axis] ?? 0
-  if (n < longLine) return 1
+  if (programShare === undefined || n < longLine || sizeOf(x.shape) > 2 ** (positionBits - 2)) return 1
   const beside = Math.min(columns, sizeOf(x.shape.slice(axis + 1)))
   const programs = sizeOf(x.shape) / n / beside
-  return Math.min(Math.floor(most / programs), Math.floor(n / shortestChunk))
+  return Math.min(Math.floor(programsEach / programShare.computing / programs), Math.floor(n / shortestChunk))
 }
 
 /** The length of chunks, of so many elements at least: half as many more where that divides the line. */
