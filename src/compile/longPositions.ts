@@ -22,24 +22,31 @@ const [programsEach, columns] = [2, 16]
 const aligned = 8
 
 /** A graph whose long lines of few are searched in chunks; the graph itself where there are none, or where no program is a share of the machine. */
-export function chunkPositions(graph: Graph, machine: Machine): Graph {
-  if (machine.programShare === undefined) return graph
+export function chunkPositions(graph: Graph, { programShare, positionBits }: Machine): Graph {
+  if (programShare === undefined) return graph
+  const most = { programs: programsEach / programShare.computing, positions: 2 ** (positionBits - 2) }
   return mapGraph(graph, (node, inputs) => {
     const same = withInputs(node, inputs)
-    const chunks = same.op === 'reduce' ? chunksOf(same, machine) : 1
-    return same.op === 'reduce' && chunks > 1 ? inOrigin(node.origin, () => inChunks(same, chunks)) : same
+    const [x] = inputs
+    if (same.op !== 'reduce' || x === undefined) return same
+    const chunks = chunksOf(x, same.attrs, most)
+    return chunks > 1 ? inOrigin(node.origin, () => inChunks(x, same, chunks)) : same
   })
 }
 
-/** Chunks of the lines of a search, so that programs are as many as there may be; one where positions come near to what the machine counts to. */
-function chunksOf({ attrs, inputs: [x] }: NodeOf<'reduce'>, { programShare, positionBits }: Machine): number {
-  const [axis] = attrs.axes
-  if (x === undefined || axis === undefined || !isArgCombiner(attrs.combiner)) return 1
+interface Most {
+  readonly programs: number
+  /** Near what the machine counts positions to. */
+  readonly positions: number
+}
+
+/** Chunks of the lines of a search, so that programs are as many as there may be. */
+function chunksOf(x: Node, { axes: [axis = 0], combiner }: NodeOf<'reduce'>['attrs'], most: Most): number {
   const n = x.shape[axis] ?? 0
-  if (programShare === undefined || n < longLine || sizeOf(x.shape) > 2 ** (positionBits - 2)) return 1
+  if (!isArgCombiner(combiner) || n < longLine || sizeOf(x.shape) > most.positions) return 1
   const beside = Math.min(columns, sizeOf(x.shape.slice(axis + 1)))
   const programs = sizeOf(x.shape) / n / beside
-  return Math.min(Math.floor(programsEach / programShare.computing / programs), Math.floor(n / shortestChunk))
+  return Math.min(Math.floor(most.programs / programs), Math.floor(n / shortestChunk))
 }
 
 /** The length of chunks, of so many elements at least: half as many more where that divides the line. */
@@ -48,9 +55,8 @@ function lengthOfChunks(n: number, least: number): number {
   return least
 }
 
-function inChunks({ attrs, dtype, inputs: [given] }: NodeOf<'reduce'>, chunks: number): Node {
+function inChunks(x: Node, { attrs, dtype }: NodeOf<'reduce'>, chunks: number): Node {
   const [axis = 0] = attrs.axes
-  const x = given as Node
   const n = x.shape[axis] ?? 0
   const each = lengthOfChunks(n, Math.ceil(n / chunks / aligned) * aligned)
   const count = Math.ceil(n / each)

@@ -5,6 +5,7 @@
  * `strictChunk`, and the prefixes of their totals come from the folds of the tree's blocks (docs/numerics.md, "Modes"), a block or a few levels of it at
  * a time: where bit b of a chunk's number is set, the block of 2^b chunks that ends where the lower bits begin is one of them.
  */
+import { powerFrom, powerWithin } from '../affine/powers.ts'
 import { broadcastTo, expandDims, reshape } from '../compose/broadcast.ts'
 import { full, iota } from '../compose/source.ts'
 import { flip, pad, sliceAxis } from '../compose/views.ts'
@@ -26,9 +27,6 @@ const share = 8
 
 /** The part of what a block could hold that one block is given of totals, while all others wait. */
 const totalsShare = 2
-
-const powerAbove = (n: number): number => 2 ** Math.ceil(Math.log2(Math.max(1, n)))
-const powerBelow = (n: number): number => 2 ** Math.floor(Math.log2(Math.max(1, n)))
 
 type ScanAttrs = NodeOf<'scan'>['attrs']
 
@@ -68,8 +66,8 @@ class LongScans {
     const { fast, strict } = this.lineBytes
     const inner = sizeOf(shape.slice(attrs.axis + 1))
     if (this.mode === 'strict')
-      return Math.min(strictChunk, powerBelow(strict / (Math.max(4, dtypeBytes(dtype)) * Math.min(columns, inner))))
-    return Math.max(2, powerBelow(fast / (4 * share * Math.min(2 * columns, inner))))
+      return Math.min(strictChunk, powerWithin(strict / (Math.max(4, dtypeBytes(dtype)) * Math.min(columns, inner))))
+    return Math.max(2, powerWithin(fast / (4 * share * Math.min(2 * columns, inner))))
   }
 
   /** A scan, in stages where its line is long. */
@@ -104,7 +102,7 @@ class LongScans {
         ? this.padded(sliceAxis(x, axis, chunk, n), attrs, 0, whole - (n - chunk))
         : sliceAxis(x, axis, 0, whole)
       // A power of two of them suits a block.
-      const totals = this.padded(this.totals(ended, attrs, chunk), attrs, 0, powerAbove(count - 1) - (count - 1))
+      const totals = this.padded(this.totals(ended, attrs, chunk), attrs, 0, powerFrom(count - 1) - (count - 1))
       const prefixes = this.scan(totals, { combiner, axis, reverse, exclusive: false }, totalsShare)
       const own = sliceAxis(prefixes, axis, 0, count - 1)
       return finished(this.padded(own, attrs, reverse ? 0 : 1, reverse ? 1 : 0), x, reverse)
@@ -135,7 +133,7 @@ class LongScans {
     const shape = resized(totals.shape, axis, last + 1)
     const at = iota(shape, axis, 'i32')
     const number = (v: number): Node => full(shape, v, 'i32')
-    const group = powerBelow(this.room(totals.shape, axis, totals.dtype))
+    const group = powerWithin(this.room(totals.shape, axis, totals.dtype))
     let before: Node = full(shape, combinerIdentity(combiner, totals.dtype), totals.dtype)
     let level = totals
     for (let bit = 0; 2 ** bit <= last; ) {

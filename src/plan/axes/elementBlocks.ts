@@ -1,4 +1,5 @@
 /** How many elements a program of an elementwise kernel takes. */
+import { powerWithin } from '../../affine/powers.ts'
 import { dtypesIn, isFunction } from '../../schedule/price.ts'
 import { nearBytes } from '../../target/loops.ts'
 import type { Machine } from '../../target/machine.ts'
@@ -23,7 +24,7 @@ function functionPoints(body: Body, { loops, prices }: Machine): number {
 /** Elements of a program where those of the usual size would be fewer than two for each multiprocessor: a quarter at least. */
 function fewPoints(points: number, { elementBlock, programShare }: Machine): number {
   if (programShare === undefined) return elementBlock
-  const wanted = 2 ** Math.floor(Math.log2(Math.max(1, (points * programShare.computing) / 2)))
+  const wanted = powerWithin((points * programShare.computing) / 2)
   return Math.min(elementBlock, Math.max(elementBlock / 4, wanted))
 }
 

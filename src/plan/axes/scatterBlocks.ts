@@ -3,6 +3,7 @@
  * indices vary along) one by one, columns (the others in common) and places in blocks. The lowering makes its grid of it (lower/sharePlaces.ts), the model
  * prices that (cost/scatterSeconds.ts).
  */
+import { powerFrom, powerWithin } from '../../affine/powers.ts'
 import { filterThreads, mostFilterThreads } from '../../schedule/simt/part/filter.ts'
 import type { SimtMachine } from '../../target/simt.ts'
 
@@ -26,6 +27,7 @@ export interface ScatterBlocks {
   /** Threads of a residue. */
   readonly lanes: number
   readonly programs: number
+  /** Of a program. */
   readonly threads: number
 }
 
@@ -33,8 +35,6 @@ export interface ScatterBlocks {
 const [manyColumns, fewestColumns] = [64, 16]
 
 const product = (of: readonly number[]): number => of.reduce((n, x) => n * x, 1)
-const powerWithin = (n: number): number => 2 ** Math.floor(Math.log2(Math.max(1, n)))
-const powerFrom = (n: number): number => 2 ** Math.ceil(Math.log2(Math.max(1, n)))
 
 export function scatterBlocks(
   { batch, columns, places, updates }: ScatterShape,

@@ -1,5 +1,7 @@
 /** Grids of windows: what programs that go along them in loops take. */
+
 import * as ix from '../../affine/expr.ts'
+import { powerFrom } from '../../affine/powers.ts'
 import { slideOf } from '../../affine/slide.ts'
 import { foldAxes, isFold } from '../../kernel/folds.ts'
 import type { GridAxis } from '../../kernel/ir.ts'
@@ -103,22 +105,20 @@ export function slidingGrid(
     [run, Math.ceil(extent(run) / Math.ceil(extent(run) / windows))],
     [lanes, columns],
   ])
-  let left = threads / powerOfTwo(columns)
+  let left = threads / powerFrom(columns)
   for (const a of others.filter((x) => x !== run)) {
     const block = Math.max(1, Math.min(extent(a), Math.floor(left)))
     blocks.set(a, block)
-    left /= powerOfTwo(block)
+    left /= powerFrom(block)
   }
   return [...roles.parallel].map((axis) => ({ axis, block: blocks.get(axis) ?? 1 }))
 }
-
-const powerOfTwo = (n: number): number => 2 ** Math.ceil(Math.log2(n))
 
 /** Of an axis that threads lie along, those of a program of which fewest have nothing to do. */
 function lanesOf(extent: number, threads: number): number {
   if (extent <= fewestLanes) return extent
   let best = Math.min(threads, extent)
-  const idle = (block: number): number => Math.ceil(extent / block) * powerOfTwo(block)
+  const idle = (block: number): number => Math.ceil(extent / block) * powerFrom(block)
   for (let block = threads; block >= fewestLanes; block /= 2)
     if (block < extent && idle(block) < idle(best)) best = block
   return best

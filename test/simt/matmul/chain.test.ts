@@ -128,7 +128,8 @@ function dataOf(graph: Graph): HostArray[] {
 }
 
 describe.skipIf(!hasCompiler())('chains on tensor cores (skipped where g++ is missing)', () => {
-  test('results', { timeout: 180_000 }, async () => {
+  test.each([true, false])('results, groups of warps %s', { timeout: 180_000 }, async (hasWarpGroupProducts) => {
+    const simt = { ...cudaTarget.simt, hasWarpGroupProducts }
     const compiled = [...cases, ...longCases].map((x, i) => {
       const graph = graphOf(x)
       const { program, report } = compileGraph(graph, { mode: 'fast', target: cudaTarget, verify: true })
@@ -140,8 +141,8 @@ describe.skipIf(!hasCompiler())('chains on tensor cores (skipped where g++ is mi
       program.steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : [])),
     )
     for (const k of kernels.filter((x) => !x.name.endsWith('_finish')))
-      expect(emitKernel(k, cudaTarget.simt).source.match(/dot %\d+ on tensor cores/g)).toHaveLength(2)
-    const emulated = new Emulated(kernels)
+      expect(emitKernel(k, simt).source.match(/dot %\d+ on tensor cores/g)).toHaveLength(2)
+    const emulated = new Emulated(kernels, simt)
     for (const { name, dtype, graph, program } of compiled) {
       const inputs = dataOf(graph)
       const want = at(evaluateGraph(graph, inputs, { rounding: 'dtype' }).map(toHostArray), 0)

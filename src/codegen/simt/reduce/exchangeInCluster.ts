@@ -3,6 +3,7 @@
  * where a meeting counts the bytes that land (dialects/cudaCluster.ts).
  */
 
+import { powerWithin } from '../../../affine/powers.ts'
 import { landingRoom, mostFolded, pitchOf } from '../../../schedule/simt/fold/exchange.ts'
 import {
   add,
@@ -235,7 +236,7 @@ function foldAndPush(scope: Scope, w: Pushing, own: Slots, blockBits: number, ou
   const threads = 2 ** blockBits
   const members = 2 ** w.warps.length
   const most = Math.min(members, 2 ** scope.unit.machine.laneBits, Math.floor(threads / w.results))
-  const lanes = 2 ** Math.floor(Math.log2(Math.max(1, most)))
+  const lanes = powerWithin(most)
   const warp = 2 ** scope.unit.machine.laneBits
   const local = inBlock(threads)
   const pitch = pitchOf(members, w.results)

@@ -140,7 +140,7 @@ function scanByThreads(
   const axes = part.axesOf(l.id)
   const threads = threadsOf(a)
   const rest = otherBits(layout, a)
-  const line = unit.scratch(t, layout.threads * Math.min(batch, a.reps), '_scan')
+  const line = unit.scratch(t, layout.threads * batch, '_scan')
   const own = digitOf(a.bits)
   const digit = reverse ? sub(int(threads - 1), own) : own
   const place = (d: Ex, i: number): Ex =>

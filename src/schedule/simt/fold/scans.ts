@@ -58,15 +58,14 @@ export function scanPlanOf(at: Place, l: LetStmt): ScanPlan {
     ? repeatsOfChunk
     : Math.min(repeatsOfLine, Math.floor(exchangedBytes / (layout.threads * registerBytes(type))))
   const batch = threadsOf(a) === 1 ? 1 : batchWithin(grouped, a.reps, most)
-  shared.slots(type, layout.threads * Math.min(batch, a.reps), '_scan')
+  shared.slots(type, layout.threads * batch, '_scan')
   return { kind: 'byThreads', axis: a, grouped, batch }
 }
 
-/** The repeats of a batch: as many as there may be, but where groups of repeats are folded in turn, batches are parts of those. */
+/** The repeats of a batch: as many as there may be, but where groups of repeats are folded in turn, batches are equal parts of those. */
 function batchWithin(grouped: number, reps: number, most: number): number {
-  if (grouped >= reps) return Math.max(1, most)
   let batch = Math.max(1, Math.min(most, grouped))
-  while (grouped % batch !== 0) batch--
+  while (grouped < reps && grouped % batch !== 0) batch--
   return batch
 }
 

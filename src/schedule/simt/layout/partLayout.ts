@@ -4,6 +4,7 @@
  */
 
 import { valuesOf } from '../../../affine/expr.ts'
+import { powerFrom } from '../../../affine/powers.ts'
 import { invariant } from '../../../diagnostics/errors.ts'
 import { foldAxes, sharesOperands } from '../../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type StoreStmt, type ValueId } from '../../../kernel/ir.ts'
@@ -105,7 +106,7 @@ function threadsToFilter(part: Part, machine: SimtMachine): number | undefined {
     const filter = filterOf(part, s)
     if (filter === undefined) return []
     const beside = part.storeAxes(s).filter((a) => a !== filter.axis)
-    const places = beside.reduce((n, a) => n * 2 ** Math.ceil(Math.log2(part.axis(a).size)), 1)
+    const places = beside.reduce((n, a) => n * powerFrom(part.axis(a).size), 1)
     return [filterThreads(machine, part.axis(filter.axis).size, places)]
   })
   return threads.length === 0 ? undefined : Math.max(...threads)

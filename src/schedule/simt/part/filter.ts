@@ -3,7 +3,9 @@
  * threads together look at the next points, a few each, and write the program's own ones, in order, into a queue in shared memory: their
  * numbers and their places. What is walked then is the queue.
  */
+
 import { add, addConst, asAxis, axesOf, axis, constant, type Expr, mod, sub, valuesOf } from '../../../affine/expr.ts'
+import { powerFrom } from '../../../affine/powers.ts'
 import type { Bound } from '../../../affine/predicate.ts'
 import { startOf } from '../../../kernel/axes.ts'
 import type { LetStmt, StoreStmt, ValueId } from '../../../kernel/ir.ts'
@@ -47,7 +49,7 @@ const fewestThreads = 128
 
 /** Threads of a program that filters so many points for so many threads' places: a thread for each, of both, so that several programs stand beside each other where these are few. */
 export const filterThreads = (machine: SimtMachine, points: number, places: number): number =>
-  Math.min(mostFilterThreads(machine), Math.max(fewestThreads, 2 ** Math.ceil(Math.log2(Math.max(1, points, places)))))
+  Math.min(mostFilterThreads(machine), powerFrom(Math.max(fewestThreads, points, places)))
 
 /** Numbers of a warp's own points among those queued, as they wait for enough to be taken together. */
 export const waitingPoints = 64

@@ -4,6 +4,7 @@
  * row axis the next three; two repeats of rows are the two halves of a fragment. (PTX ISA, "Matrix Fragments for
  * mma.m16n8k16".) Operands stand in shared tiles of 16-bit elements, rows padded by 16 bytes against bank conflicts.
  */
+import { invariant } from '../../../diagnostics/errors.ts'
 import type { LetStmt, ValueId } from '../../../kernel/ir.ts'
 import type { DType } from '../../../types/dtype.ts'
 import { panelElements, panelOf, type Swizzle } from '../storage/swizzle.ts'
@@ -202,7 +203,7 @@ export function swizzleOf(p: Product, isRows: boolean, depthLast: boolean): Swiz
   const own = isRows ? p.rowSize : p.columnSize
   const rows = depthLast ? own : p.depthSize
   const panel = panelOf(depthLast ? p.depthSize * p.halves : own)
-  if (panel === undefined) return undefined
+  invariant(panel !== undefined, `the tile of %${p.dot} is of no whole panels`)
   if (!isRows || count === 1 || pieces === 1) return { rows, panel }
   return { rows, panel, order: { axis: depthLast ? 0 : 1, groups: Math.log2(count), pieces: Math.log2(pieces) } }
 }

@@ -3,6 +3,7 @@
  * emitted once, with their parameters and extents in a table.
  */
 
+import { powerFrom } from '../../../affine/powers.ts'
 import { gridSize, type Kernel, type KernelParam, type KernelPart, type Stmt } from '../../../kernel/ir.ts'
 import { allStmts } from '../../../kernel/walk.ts'
 import { flatIndex } from './facts.ts'
@@ -114,8 +115,6 @@ function keyOf(m: Member, params: ReadonlyMap<string, KernelParam>): string {
 
 /** Fewer equal parts than this are not worth a table. */
 const leastParts = 4
-
-const powerFrom = (n: number): number => 2 ** Math.ceil(Math.log2(Math.max(1, n)))
 
 /** Members by the block of their free axis; those of one block alone join whichever is large enough. */
 function byBlock(members: readonly Member[]): Map<number, Member[]> {
