@@ -68,8 +68,9 @@ const limits = { least: 3, most: 15, seconds: Number(values.seconds) }
 let saved = performance.now()
 for (const seed of seeds) {
   const p = programOf(seed, options)
-  const r = await measureProgram(machine, rates, p, limits)
+  // Before it runs, so that one that does not come back is known.
   if (values.rows) line(`\n${textOf(p)}`)
+  const r = await measureProgram(machine, rates, p, limits)
   if ('message' in r) {
     failures.push(r)
     if (values.rows || !r.refused) line(`${r.refused ? 'refused' : 'FAILED'} seed ${seed} (${r.kind}): ${r.message}`)

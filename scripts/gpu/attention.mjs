@@ -1,6 +1,6 @@
 /**
  * Attention in plain operations on a device: forward, gradients from an adjoint alone, and both, over lengths, widths, masks and dtypes. A row's name says all
- * of it: `both 4x32x4096x128 bf16 causal keys8`.
+ * of it: `both 4x32x4096x128 bf16 causal keys8`. `written`: its softmax is written out in operations of its dtype.
  */
 import * as api from '../../src/index.ts'
 import { median } from './measure.mjs'
@@ -60,7 +60,13 @@ export const attentionRows = [
   ...kinds.map((kind) => text(kind, [8, 16, 1024, 64], 'f32', 'causal')),
 ]
 
-function attention(changed) {
+/** Softmax written out, in the dtype of what it is of. */
+function written(s) {
+  const e = s.sub(s.max(-1, true)).exp()
+  return e.div(e.sum(-1, true))
+}
+
+function attention(changed, softmax) {
   return (q, k, v) => {
     const [length, width] = q.shape.slice(-2)
     const order = [...q.shape.keys()]
@@ -68,7 +74,7 @@ function attention(changed) {
     const [query, key] = [arange(length).reshape([length, 1]), arange(length).reshape([1, length])]
     let s = q.matmul(k.transpose(order)).mul(1 / Math.sqrt(width))
     for (const name of changed) s = changes[name](s, query, key)
-    return nn.softmax(s).matmul(v)
+    return softmax(s).matmul(v)
   }
 }
 
@@ -78,7 +84,10 @@ export async function measureAttention(open, name) {
   const [kind, size, dtype, ...more] = name.split(' ')
   const [batch, heads, length, width] = size.split('x').map(Number)
   const keys = Number(more.find((x) => x.startsWith('keys'))?.slice(4) ?? 0)
-  const f = attention(more.filter((x) => x in changes))
+  const f = attention(
+    more.filter((x) => x in changes),
+    more.includes('written') ? written : nn.softmax,
+  )
   const queries = keys === 0 ? [batch, heads, length, width] : [batch, keys, heads / keys, length, width]
   const shared = keys === 0 ? queries : [batch, keys, 1, length, width]
   const shapes = kind === 'forward' ? [queries, shared, shared] : [queries, shared, shared, queries]

@@ -59,6 +59,7 @@ export const cudaTarget: SimtTarget = {
     shared: 64,
     width: 256,
     grain: 16,
+    wide: { beyond: 64, grain: 32 },
     bytes: chainBytes(cudaSimt.maxSharedBytes),
     columns: 400,
     rates: { narrow: 6e14, beyond: 128, wide: 4.2e14 },
@@ -136,8 +137,9 @@ export function cudaTargetOf({
   const hasGroups = capability === 90
   const { chains, vectorChains, precision, ...others } = cudaTarget
   const maxSharedBytes = Math.min(cudaSimt.maxSharedBytes, sharedBytes)
-  // Only groups of warps leave room for wide results, and reach the unit's rate.
-  const alone = { width: 128, columns: 320, rates: { narrow: 2.6e14, beyond: 128, wide: 2.6e14 }, hidden: 0 }
+  // Only groups of warps leave room for wide results, and reach the unit's rate; single warps read tiles of any width alike.
+  const rates = { narrow: 2.6e14, beyond: 128, wide: 2.6e14 }
+  const alone = { width: 128, columns: 320, rates, hidden: 0, wide: { beyond: 0, grain: 16 } }
   const widths = hasGroups ? {} : alone
   return {
     ...others,

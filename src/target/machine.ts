@@ -168,6 +168,8 @@ export interface Machine {
     readonly width: number
     /** Only of operands that a matrix unit multiplies, whose widths are multiples of this; blocks reach beyond an extent. */
     readonly grain?: number
+    /** Grains of widths beyond so many columns, whose tiles are read faster in fewer, wider panels. Absent: all are the same. */
+    readonly wide?: { readonly beyond: number; readonly grain: number }
     /** Bytes of memory near the unit, for the rows of a program and two steps of everything else. Absent: they are not counted. */
     readonly bytes?: number
     /** Columns that registers hold of a row, those of a step of every tile and all of the sums. Absent: they are not counted. */

@@ -6,6 +6,7 @@ import type { Graph, Node, NodeOf, OpName } from '../graph/node.ts'
 import { isRegion, type RegionOp } from '../graph/ops/region.ts'
 import { nodesOf } from '../graph/traverse.ts'
 import { isFloat } from '../types/dtype.ts'
+import { anchorsOf } from './anchors.ts'
 import { checkArguments, rebuild } from './inline.ts'
 import {
   type Derivative,
@@ -91,8 +92,9 @@ export function pushForward(
     if (t !== undefined) tangent.set(p, t)
   })
   const image = (n: Node): Node => primal.get(n) ?? n
+  const anchors = anchorsOf(graph)
   const visit = (node: Node): void => {
-    const moves = node.inputs.some((x) => tangent.has(x))
+    const moves = node.inputs.some((x) => tangent.has(x)) && !anchors.has(node)
     const along = node.inputs.map((x) => tangent.get(x))
     if (node.op === 'result') {
       const region = regions.get(operand(node, 0))

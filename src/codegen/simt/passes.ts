@@ -7,6 +7,7 @@ import { alignedQuotients } from './passes/alignedQuotients.ts'
 import { calledFunctions } from './passes/calledFunctions.ts'
 import { hoistCopyAddresses } from './passes/copyAddresses.ts'
 import { foldExtremes } from './passes/foldExtremes.ts'
+import { groupLoads } from './passes/groupLoads.ts'
 import { withoutIdleBarriers } from './passes/idleBarriers.ts'
 import { movedHalves } from './passes/movedHalves.ts'
 import { repeatLoops } from './passes/repeatLoops.ts'
@@ -70,6 +71,12 @@ export const passes: readonly Pass[] = [
     name: 'alignedQuotients',
     when: ({ machine }) => machine.hasSubgroupMatrices,
     run: ({ body }) => ({ body: alignedQuotients(body) }),
+  },
+  {
+    // Loads of several points go out before code with branches that each of them computes.
+    name: 'groupLoads',
+    when: (_, dialect) => dialect.inlinesFunctions,
+    run: ({ body }) => ({ body: groupLoads(body) }),
   },
 ]
 

@@ -161,10 +161,13 @@ export function chainBlocks(
   const share = programs >= minPrograms ? most : Math.max(most / 2, Math.ceil((programs * most) / minPrograms))
   const quantum = role.vectors === undefined ? (dotBlock.quantum ?? 8) : 4
   const last = rows.at(-1)
-  const fits = chains?.bytes === undefined || stagedBytes(body, role, extents, chains, most) <= chains.bytes
+  const fits = (n: number, rows: number): boolean =>
+    chains?.bytes === undefined || n * stagedBytes(body, role, extents, chains, rows) <= chains.bytes
+  // Of few programs, half as many rows in each: where two then stand on a multiprocessor, or half of these would have none.
+  const isHalved = !fits(1, most) || (share < most && (fits(2, most / 2) || 8 * programs <= minPrograms))
   // A matrix unit's blocks are of the innermost axis, and beyond its extent if need be.
   const blocks = whole
-    ? rows.map((axis) => ({ axis, block: axis === last ? (share < most || !fits ? most / 2 : most) : 1 }))
+    ? rows.map((axis) => ({ axis, block: axis === last ? (isHalved ? most / 2 : most) : 1 }))
     : blockRole(rows, extent, share, quantum)
   const parts = role.parts === undefined ? [] : [{ axis: partAxis(role.parts), block: 1 }]
   // Vectors and their threads cover a step whole, so uneven ones take no longer.

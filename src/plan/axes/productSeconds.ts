@@ -11,6 +11,7 @@ import { fillingSeconds, gatherSeconds, sectorSeconds } from './gathered.ts'
 import { programsOf } from './gridAxes.ts'
 import { type Blocked, type MatrixBlocks, matrixBlocks } from './matrixBlocks.ts'
 import { isForMatrixUnit } from './matrixRole.ts'
+import { wholeWidth } from './wholeGrains.ts'
 
 export interface ProductWork {
   /** Programs of the product, parts of the depth included. */
@@ -125,12 +126,12 @@ export function chainRate(
 ): number {
   if (role.vectors !== undefined) return role.vectors.rate
   const rate = productRate(body, id, machine)
-  const { rates, grain = 1 } = machine.chains ?? {}
+  const { rates } = machine.chains ?? {}
   if (rates === undefined || rate !== machine.matrixRate) return rate
   const widths = widthsOf(role, new Map(body.lets.map((l) => [l.id, l])), extents)
   const sum = (of: (n: number) => number): number => widths.reduce((n, w) => n + of(w), 0)
   const whole = widths.some((w) => w > rates.beyond) ? rates.wide : rates.narrow
-  return (whole * sum((w) => w)) / sum((w) => Math.ceil(w / grain) * grain)
+  return (whole * sum((w) => w)) / sum((w) => wholeWidth(w, machine.chains))
 }
 
 /** Multiplications and additions a second of a product by the dtypes of its operands. */

@@ -17,6 +17,13 @@ const copy = 8
 /** The most that an axis may grow by. */
 const most = 1.5
 
+/** The whole grains of a matrix unit that so many columns take. */
+export function wholeWidth(extent: number, chains: Machine['chains']): number {
+  const { grain = 1, wide } = chains ?? {}
+  const step = wide !== undefined && extent > wide.beyond ? wide.grain : grain
+  return Math.ceil(extent / step) * step
+}
+
 type Dot = Extract<TileOp, { kind: 'dot' }>
 
 /** Of axes that grow: what they count, and the whole grains that hold it. */
@@ -33,7 +40,7 @@ export function inWholeGrains(body: Body, { chains }: Machine): Body {
   const widths: Widths = new Map()
   for (const axis of heldAxes(dots, lets)) {
     const extent = body.axes.find((a) => a.name === axis)?.extent ?? 1
-    const whole = Math.ceil(extent / grain) * grain
+    const whole = wholeWidth(extent, chains)
     if (extent === whole) continue
     if (extent % copy !== 0 || whole > most * extent) return body
     widths.set(axis, { extent, whole })

@@ -22,6 +22,7 @@ import { alignedQuotients } from '../../../src/codegen/simt/passes/alignedQuotie
 import { calledFunctions } from '../../../src/codegen/simt/passes/calledFunctions.ts'
 import { hoistCopyAddresses } from '../../../src/codegen/simt/passes/copyAddresses.ts'
 import { foldExtremes } from '../../../src/codegen/simt/passes/foldExtremes.ts'
+import { groupLoads } from '../../../src/codegen/simt/passes/groupLoads.ts'
 import { repeatLoops } from '../../../src/codegen/simt/passes/repeatLoops.ts'
 import { shareReciprocals } from '../../../src/codegen/simt/passes/shareReciprocals.ts'
 import { passes, runPasses } from '../../../src/codegen/simt/passes.ts'
@@ -65,7 +66,75 @@ test('the page', () => {
     'movedHalves',
     'repeatLoops',
     'alignedQuotients',
+    'groupLoads',
   ])
+})
+
+describe('loads before code with branches', () => {
+  const load = (index: Ex): Ex => ({ k: 'load', type: 'f32', param: 'x', index })
+  /** A guarded load into a variable, and what is made of it. */
+  const point = (index: Ex, made: (x: Ex) => Ex): S[] => [
+    { k: 'var', name: 'x_0', type: 'f32', value: lit('f32', 0) },
+    { k: 'if', cond: lt(index, int(100)), body: [assign(v('f32', 'x_0'), load(index))], otherwise: [] },
+    { k: 'let', name: 'y_0', value: made(v('f32', 'x_0')) },
+    assign(at('y', index), v('f32', 'y_0')),
+  ]
+  const sine = (x: Ex): Ex => call('f32', 'f32_sin', x)
+  /** What statements do, loops written out: loads and sines, in order. */
+  const order = (stmts: readonly S[]): string[] => {
+    const out: string[] = []
+    visitStatements(repeatLoops(stmts), (s) => {
+      if (s.k === 'if') out.push('load')
+      else if (s.k === 'let' && s.value.k === 'call') out.push('sine')
+    })
+    return out
+  }
+
+  test('several points load at once', () => {
+    const body = groupLoads([loop('i', 6, point(i, sine))])
+    expect(order(body)).toEqual([...Array(6).fill('load'), ...Array(6).fill('sine')])
+  })
+
+  test('of many points eight do, and a rest', () => {
+    const body = groupLoads([loop('i', 19, point(i, sine))])
+    const groups = [7, 7, 5].flatMap((n) => [...Array(n).fill('load'), ...Array(n).fill('sine')])
+    expect(kinds(body).filter((k) => k === 'array')).toHaveLength(2)
+    expect(body[0]).toMatchObject({ k: 'for', step: 7 })
+    expect(order(body.flatMap((s) => (s.k === 'for' && s.step > 1 ? [...s.body, ...s.body] : [s])))).toEqual(groups)
+  })
+
+  test('inner loops stand in a group whole', () => {
+    const place = add(mul(i, int(4)), v('i32', 'j'))
+    const [outer] = groupLoads([loop('i', 8, [loop('j', 4, point(place, sine))])])
+    expect(outer).toMatchObject({ k: 'for', step: 2 })
+    expect(order(outer?.k === 'for' ? outer.body : [])).toEqual([...Array(8).fill('load'), ...Array(8).fill('sine')])
+  })
+
+  test('not without branches, nor what the loop computes or writes itself', () => {
+    const plain = [
+      loop(
+        'i',
+        6,
+        point(i, (x) => call('f32', 'f32_exp', x)),
+      ),
+    ]
+    expect(groupLoads(plain)).toEqual(plain)
+    const chained: S[] = [
+      loop('i', 6, [
+        { k: 'let', name: 'next', value: load(v('i32', 'last')) },
+        assign(v('i32', 'last'), add(v('i32', 'last'), i)),
+        assign(at('y'), sine(v('f32', 'next'))),
+      ]),
+    ]
+    expect(groupLoads(chained)).toEqual(chained)
+    const stored: S[] = [
+      loop('i', 6, [
+        { k: 'let', name: 'next', value: load(i) },
+        { k: 'store', param: 'x', index: add(i, int(1)), value: sine(v('f32', 'next')) },
+      ]),
+    ]
+    expect(groupLoads(stored)).toEqual(stored)
+  })
 })
 
 describe('quotients of neighbours', () => {

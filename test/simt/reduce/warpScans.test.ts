@@ -38,6 +38,12 @@ const cases: readonly (Case & { readonly title: string })[] = [
   { title: 'several rows a program, three axes', shape: [3, 9, 61], build: sum(2) },
   { title: 'columns, whose lines are no lanes', shape: [200, 40], build: sum(0) },
   { title: 'columns of many repeats, in batches of groups', shape: [772, 37], build: sum(0) },
+  { title: 'columns of many rows, four to a thread', shape: [1000, 64], build: sum(0) },
+  {
+    title: 'columns of three axes, behind a function',
+    shape: [3, 500, 7],
+    build: (x) => c.cumsum(c.unary('sin', x), 1),
+  },
   { title: 'columns from the end, in f16', shape: [600, 24], dtype: 'f16', build: sum(0, { reverse: true }) },
 ]
 
@@ -63,6 +69,6 @@ test('threads meet twice for a line, however often its threads go along it, and 
   expect(barriers({ shape: [1000, 5003], build: sum(1) })).toBeLessThanOrEqual(3)
   expect(barriers({ shape: [1000, 10007], build: sum(1) })).toBeLessThanOrEqual(3)
   expect(barriers({ shape: [100_000, 19], build: sum(1) })).toBe(0)
-  // Columns: ten for each batch of seven of 49 repeats.
-  expect(barriers({ shape: [772, 1539], build: sum(0) })).toBe(70)
+  // Columns by 64 threads, each with seven times two neighbours: all are exchanged at once, in six steps.
+  expect(barriers({ shape: [772, 1539], build: sum(0) })).toBe(14)
 })

@@ -233,8 +233,8 @@ export const substituteIn = (s: S, map: ReadonlyMap<string, Ex>): S =>
 /** Bounds of a loop to be unrolled. */
 export function countOf(s: Extract<S, { k: 'for' }>): number {
   const [from, to] = [constantOf(s.from), constantOf(s.to)]
-  invariant(from !== undefined && to !== undefined && s.step === 1, `the loop ${s.name} has no constant bounds`)
-  return Math.max(0, to - from)
+  invariant(from !== undefined && to !== undefined, `the loop ${s.name} has no constant bounds`)
+  return Math.max(0, Math.ceil((to - from) / s.step))
 }
 
 function operandsOfVector(o: VectorOp): readonly Ex[] {

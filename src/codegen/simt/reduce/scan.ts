@@ -139,12 +139,10 @@ function scanByThreads(
   const others = part.axesOf(l.id).filter((x) => x !== a.name)
   const axes = part.axesOf(l.id)
   const threads = threadsOf(a)
-  const rest = otherBits(layout, a)
   const line = unit.scratch(t, layout.threads * batch, '_scan')
   const own = digitOf(a.bits)
   const digit = reverse ? sub(int(threads - 1), own) : own
-  const place = (d: Ex, i: number): Ex =>
-    shared(line, add(add(mul(digitOf(rest), int(threads)), d), int(i * layout.threads)))
+  const place = (d: Ex, i: number): Ex => shared(line, add(cellOf(scope, a, threads, d), int(i * layout.threads)))
   forRegisters(
     scope,
     layout.spread(others).map((x) => x.name),
@@ -273,11 +271,17 @@ function foldBlocks(scope: Scope, l: LetStmt, result: Registers, a: AxisLayout |
   })
 }
 
+/** Where the thread's line of so many cells has one: neighbouring threads, of one line or of several, have neighbouring cells, which lie in banks of their own. */
+function cellOf(scope: Scope, a: AxisLayout, cells: number, index: Ex): Ex {
+  const rest = otherBits(scope.layout, a)
+  const [lines, own] = [2 ** rest.length, digitOf(rest)]
+  return rest[0] === 0 ? add(mul(index, int(lines)), own) : add(mul(own, int(cells)), index)
+}
+
 /** Cells of shared memory for the lines of a layout: that of the thread's line at an index. */
 function lineOf(scope: Scope, t: Type, a: AxisLayout): (index: Ex) => Ex {
-  const rest = otherBits(scope.layout, a)
-  const array = scope.unit.scratch(t, spanOf(a) * 2 ** rest.length, '_scan')
-  return (index) => shared(array, add(mul(digitOf(rest), int(spanOf(a))), index))
+  const array = scope.unit.scratch(t, spanOf(a) * 2 ** otherBits(scope.layout, a).length, '_scan')
+  return (index) => shared(array, cellOf(scope, a, spanOf(a), index))
 }
 
 /** One thread a line: through shared memory where the line is spread over threads. */
@@ -304,10 +308,9 @@ function scanInOrder(scope: Scope, l: LetStmt, result: Registers, a: AxisLayout 
     return
   }
   const length = spanOf(a)
-  const rest = otherBits(layout, a)
-  const line = unit.scratch(t, length * 2 ** rest.length, '_scan')
+  const line = unit.scratch(t, length * 2 ** otherBits(layout, a).length, '_scan')
   const { start, end } = scope.range(axis)
-  const place = (i: Ex): Ex => add(mul(digitOf(rest), int(length)), i)
+  const place = (i: Ex): Ex => cellOf(scope, a, length, i)
   forRegisters(scope, others, out, (lanes, body) => {
     forRegisters(scope, [axis], body, (mine, fill) => {
       const here: Lanes = new Map([...lanes, ...mine])

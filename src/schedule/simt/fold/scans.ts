@@ -32,7 +32,7 @@ export const otherBits = ({ threads }: Layout, { bits }: AxisLayout): number[] =
 type ScanCombiner = 'sum' | 'prod' | 'max' | 'min'
 
 /** Repeats that the threads' exchange in a scan takes at once, since each of its steps waits for two barriers: of a chunk, of a line; and bytes of what a line's exchange. */
-const [repeatsOfChunk, repeatsOfLine, exchangedBytes] = [4, 8, 8 << 10]
+const [repeatsOfChunk, repeatsOfLine, exchangedBytes] = [4, 8, 32 << 10]
 
 export function scanPlanOf(at: Place, l: LetStmt): ScanPlan {
   const { part, layout, setting, shared } = at
@@ -54,9 +54,10 @@ export function scanPlanOf(at: Place, l: LetStmt): ScanPlan {
   }
   const grouped = repeatsInOrder(a, combiner, computeDType(l.dtype))
   const isChunk = part.axis(a.name).role === 'grid' && grouped === a.reps
+  const bytes = Math.min(exchangedBytes, setting.machine.maxSharedBytes / 2)
   const most = isChunk
     ? repeatsOfChunk
-    : Math.min(repeatsOfLine, Math.floor(exchangedBytes / (layout.threads * registerBytes(type))))
+    : Math.min(repeatsOfLine, Math.floor(bytes / (layout.threads * registerBytes(type))))
   const batch = threadsOf(a) === 1 ? 1 : batchWithin(grouped, a.reps, most)
   shared.slots(type, layout.threads * batch, '_scan')
   return { kind: 'byThreads', axis: a, grouped, batch }

@@ -40,7 +40,7 @@ export function launchShapeOf(part: Part, programs: number, machine: SimtMachine
     return {
       threads: layout.threads,
       cluster: 1,
-      together: isAlone ? 1 : chainsTogether(part.chain, layout.threads, machine),
+      together: isAlone ? 1 : chainsTogether(part.chain, machine),
     }
   const block: LaunchShape = { threads: Math.max(layout.threads, 32), cluster: 1, together: 1 }
   if (machine.clusters < 2 || !isShareable(part)) return block
@@ -89,15 +89,15 @@ function tileRegisters(part: Part, layout: Layout): number {
 /** Blocks of a loop's operands under way or in use: fewer where other blocks of threads run while one waits. */
 export const ringSlots = (together: number): number => (together > 1 ? 2 : 3)
 
-/** Registers of accumulators that leave room for the rest of a chain where a thread has half of a multiprocessor's. */
-const accumulatorsOfTwo = 96
+/** Registers of a block's accumulators that leave room for the rest of a chain where it has half of a multiprocessor's: 96 of each of 256 threads. */
+const accumulatorsOfTwo = 96 * 256
 /** Bytes that a block takes beside its tiles: what the device reserves, and slots of exchanges. */
 const besideTiles = 3 << 10
 
 /** Blocks of a chain that one multiprocessor runs: two, so that one multiplies while the other waits or computes exponentials, where there is room. */
-function chainsTogether({ tiles, sums }: NonNullable<Part['chain']>, threads: number, machine: SimtMachine): number {
+function chainsTogether({ tiles, sums }: NonNullable<Part['chain']>, machine: SimtMachine): number {
   const total = (of: readonly Product[], each: (p: Product) => number): number => of.reduce((n, p) => n + each(p), 0)
-  const accumulators = total([...tiles, ...sums], (p) => p.rowSize * p.columnSize) / threads
+  const accumulators = total([...tiles, ...sums], (p) => p.rowSize * p.columnSize)
   const ring = total(tiles, (p) => p.columnSize * p.depthSize) + total(sums, (p) => p.depthSize * p.columnSize)
   const rows = total(tiles, (p) => p.rowSize * p.depthSize)
   const bytes = 2 * (tiles[0]?.halves ?? 1) * (rows + ringSlots(2) * ring) + besideTiles

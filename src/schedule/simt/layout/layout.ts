@@ -4,6 +4,7 @@
  * instruction's rows are repeats that stand between digits of the thread (`pairAbove`). A tile over some axes lies in registers, repeated
  * over the threads of the axes it lacks.
  */
+import { powerFrom } from '../../../affine/powers.ts'
 import { invariant } from '../../../diagnostics/errors.ts'
 
 export interface AxisLayout {
@@ -95,6 +96,8 @@ export interface LayoutRequest {
   readonly resident: ReadonlySet<string>
   /** Axes that are walked in order by every thread. */
   readonly serial: ReadonlySet<string>
+  /** Axes that something is scanned along. */
+  readonly scanned: ReadonlySet<string>
   /** Axes folded somewhere; those of them that what depends on the fold needs again. */
   readonly folded: ReadonlySet<string>
   readonly rows: ReadonlySet<string>
@@ -124,11 +127,13 @@ export function chooseLayout(q: LayoutRequest): Layout {
   const size = (a: string): number => q.sizes.get(a) ?? 1
   const total = log2Ceil(q.threads)
   const vec = new Map<string, number>([...(q.forced ?? [])].map(([a, f]) => [a, f.vec]))
+  const short = new Set(names.filter((a) => isShortRow(q, a)))
   for (const a of [...q.contiguous, ...names]) {
     if (vec.has(a)) continue
     const taken = names.some((b) => b !== a && meet(a, b) && (vec.get(b) ?? 1) > 1)
     const widest = Math.min(q.vec.get(a) ?? 1, q.first === undefined ? Number.POSITIVE_INFINITY : evenShare(q))
-    vec.set(a, taken || q.serial.has(a) ? 1 : widest)
+    const fits = !short.has(a) || size(a) % widest === 0
+    vec.set(a, taken || q.serial.has(a) || !fits ? 1 : widest)
   }
   const rank = (a: string): number => {
     if (a === q.first) return -1
@@ -141,7 +146,7 @@ export function chooseLayout(q: LayoutRequest): Layout {
   const bits = new Map<string, readonly number[]>([...(q.forced ?? [])].map(([a, f]) => [a, f.bits]))
   for (const a of order) {
     if (q.forced?.has(a) === true) continue
-    if (q.serial.has(a)) {
+    if (q.serial.has(a) || short.has(a)) {
       bits.set(a, [])
       continue
     }
@@ -161,6 +166,13 @@ export function chooseLayout(q: LayoutRequest): Layout {
     names.map((a) => [a, Math.max(1, Math.ceil(size(a) / ((vec.get(a) ?? 1) * 2 ** (bits.get(a) ?? []).length)))]),
   )
   for (const a of names) if (q.serial.has(a) && !q.resident.has(a)) reps.set(a, 1)
+  for (const a of q.scanned) {
+    const held = reps.get(a) ?? 1
+    if (q.forced?.has(a) === true || q.contiguous.includes(a) || held <= mostExchanged) continue
+    const neighbours = powerFrom(held / mostExchanged)
+    vec.set(a, neighbours)
+    reps.set(a, Math.ceil(held / neighbours))
+  }
   for (const a of names) if (passesRows(q, a) && (reps.get(a) ?? 1) > mostRowsHeld) reps.set(a, 1)
   fitRegisters(q, vec, reps)
   const axes = new Map(
@@ -184,12 +196,27 @@ export function chooseLayout(q: LayoutRequest): Layout {
   return new Layout(axes, 2 ** total)
 }
 
+/** Repeats of a scan whose totals threads exchange at once: of more indices, which are no neighbours in memory, a thread has several in a row. */
+const mostExchanged = 8
+
 /** Whether an axis is folded (a window's) wherever it stands beside others that have points for all threads: their folds need no exchange then. */
 function isFoldedAside(q: LayoutRequest, axis: string): boolean {
   if (!q.folded.has(axis) || q.rows.has(axis)) return false
   const kept = (n: Nest): number =>
     n.axes.reduce((p, a) => (q.folded.has(a) && !q.rows.has(a) ? p : p * (q.sizes.get(a) ?? 1)), 1)
   return q.nests.every((n) => !n.axes.includes(axis) || kept(n) === 1 || kept(n) >= q.threads)
+}
+
+/** Elements of a row that a thread may hold whole. */
+const mostOfShortRow = 8
+
+/** Whether an axis has rows so short that threads hold them whole: shared by a power of two of threads, some would have nothing; and there are rows for all. */
+function isShortRow(q: LayoutRequest, axis: string): boolean {
+  const size = q.sizes.get(axis) ?? 1
+  if (!q.rows.has(axis) || q.forced?.has(axis) === true || size > mostOfShortRow || powerFrom(size) === size)
+    return false
+  const rows = (n: Nest): number => n.axes.reduce((p, a) => (a === axis ? p : p * (q.sizes.get(a) ?? 1)), 1)
+  return q.nests.every((n) => !n.axes.includes(axis) || rows(n) === 1 || rows(n) >= q.threads)
 }
 
 /** The longest vector with which every thread has one of the points, four at least. */

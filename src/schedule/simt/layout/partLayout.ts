@@ -7,7 +7,7 @@ import { valuesOf } from '../../../affine/expr.ts'
 import { powerFrom } from '../../../affine/powers.ts'
 import { invariant } from '../../../diagnostics/errors.ts'
 import { foldAxes, sharesOperands } from '../../../kernel/folds.ts'
-import { type LetStmt, operandsOf, type StoreStmt, type ValueId } from '../../../kernel/ir.ts'
+import { gridSize, type LetStmt, operandsOf, type StoreStmt, type ValueId } from '../../../kernel/ir.ts'
 import { allStmts } from '../../../kernel/walk.ts'
 import type { SimtMachine } from '../../../target/simt.ts'
 import { isFloat } from '../../../types/dtype.ts'
@@ -261,6 +261,7 @@ function layoutOf(part: Part, wanted: Wanted, machine: SimtMachine): Layout {
       .filter((a) => used.has(a))
       .map((a) => [a, asSliced?.get(a) ?? part.axis(a).size]),
   )
+  const scanned = new Set(lets.flatMap((l) => (l.op.kind === 'scan' ? [l.op.axis] : [])).filter((a) => used.has(a)))
   const resident = only === undefined ? new Set([...residentAxes(part), ...own]) : none
   const { vec: widest, contiguous } = contiguityOf(part, lets, stores, [...sizes.keys()], repeating)
   const vec = own.size > 0 ? new Map<string, number>() : withoutScattered(part, stores, widest)
@@ -273,6 +274,7 @@ function layoutOf(part: Part, wanted: Wanted, machine: SimtMachine): Layout {
     contiguous,
     resident,
     serial,
+    scanned,
     folded,
     rows,
     registers,
@@ -282,8 +284,8 @@ function layoutOf(part: Part, wanted: Wanted, machine: SimtMachine): Layout {
   const most = threads ?? threadsFor(part, wanted, machine)
   const least = threads ?? Math.max(32, most / 4)
   let best = spreadOver(most)
-  // Fewer threads where they have more work each instead of some having none.
-  for (let n = most / 2; n >= least; n /= 2) {
+  // Fewer threads where they have more work each instead of some having none, and programs have enough for the machine.
+  for (let n = most / 2; n >= least && isBusy(part, machine, n); n /= 2) {
     const next = spreadOver(n)
     if (next.paddingBeside(folded) < 0.9 * best.paddingBeside(folded)) best = next
   }
@@ -303,6 +305,13 @@ function withoutScattered(
   const scattered = new Set(values.flatMap((id) => part.axesOf(id)))
   return scattered.size === 0 ? vec : new Map([...vec].map(([a, n]) => [a, scattered.has(a) ? 1 : n]))
 }
+
+/** Threads of a multiprocessor that hide what memory and functions take: half of what it has. */
+const busyThreads = 1024
+
+/** Whether programs of so many threads each keep all multiprocessors busy. */
+const isBusy = (part: Part, { multiprocessors = 1 }: SimtMachine, threads: number): boolean =>
+  gridSize(part.part) * threads >= busyThreads * multiprocessors
 
 /** Elements of a program up to which there are few of them, and values that a thread then has: one vector. */
 const fewElements = 1024
@@ -329,7 +338,9 @@ function threadsFor(
   const { fewThreads, registers } = machine
   const isPlain = part.loops.length === 0 && nests.every((n) => n.kept === undefined)
   const few = isPlain && (rows.size === 0 || most * values <= fewThreads * registers) ? fewThreads : machine.maxThreads
-  return Math.min(rows.size > 0 ? few : Math.min(few, 256), machine.maxThreads, Math.max(32, want))
+  const isScan = part.mainLets().some((l) => l.op.kind === 'scan')
+  const holdsRows = rows.size > 0 || (isScan && !isBusy(part, machine, 256))
+  return Math.min(holdsRows ? few : Math.min(few, 256), machine.maxThreads, Math.max(32, want))
 }
 
 /** Axes whose float sums must be folded in order. */

@@ -1,0 +1,95 @@
+/**
+ * Normalised exponentials in f32. `fast` rounds no result of arithmetic inside a kernel to 16 bits (docs/numerics.md, "Modes"), but a fold in 16 bits has no
+ * partial results, and its result is not the anchor of a sum that streams. A softmax written out in bf16, e = exp(x - max x), e / sum e, is computed in f32 here, as that
+ * of the library is, with all of its shape that leads there or follows, the backward pass included: up to the results and operands of products, in the dtypes they had.
+ */
+import { inOrigin } from '../diagnostics/origin.ts'
+import { makeNode, withContext } from '../graph/build.ts'
+import type { Graph, Node } from '../graph/node.ts'
+import { familyOf, scalarOf } from '../graph/table.ts'
+import { nodesOf, usersOf, withInputs } from '../graph/traverse.ts'
+import { computeDType, isFloat } from '../types/dtype.ts'
+import type { Shape } from '../types/shape.ts'
+
+const isNarrow = (n: Node): boolean => isFloat(n.dtype) && computeDType(n.dtype) !== n.dtype
+
+/** Extents but for axes of one index, which folds keep or drop. */
+const extentsOf = (shape: Shape): string => shape.filter((d) => d !== 1).join()
+
+/** An exponential of what rows differ from one number each, and the shapes of both; undefined for other nodes. */
+function rowsOf(n: Node): ReadonlySet<string> | undefined {
+  const [difference] = n.inputs
+  if (!isNarrow(n) || n.inputs.length !== 1 || scalarOf(n)?.exponentialIn === undefined) return undefined
+  if (difference === undefined || `${scalarOf(difference)?.terms}` !== '1,-1') return undefined
+  const anchor = difference.inputs[1]
+  const row = anchor?.op === 'broadcast' ? anchor.inputs[0] : undefined
+  return row === undefined ? undefined : new Set([extentsOf(n.shape), extentsOf(row.shape)])
+}
+
+/** Whether a node computes by elements or rows, and can as well in f32. */
+function isArithmetic(n: Node): boolean {
+  if (n.op === 'cast' || n.op === 'bitcast') return false
+  if (n.dtype === 'bool') return familyOf(n) === 'elementwise' && n.inputs.some(isNarrow)
+  if (!isNarrow(n)) return false
+  if (n.op === 'reduce') return !n.attrs.combiner.startsWith('arg')
+  return n.op === 'broadcast' || n.op === 'reshape' || (familyOf(n) === 'elementwise' && n.op !== 'full')
+}
+
+/** All such nodes of the shapes of normalised exponentials that are reached from them. */
+function reached(nodes: readonly Node[]): ReadonlySet<Node> {
+  const users = usersOf(nodes)
+  const out = new Set<Node>()
+  for (const seed of nodes) {
+    const shapes = rowsOf(seed)
+    if (shapes === undefined || out.has(seed)) continue
+    const stack = [seed]
+    for (let n = stack.pop(); n !== undefined; n = stack.pop()) {
+      if (out.has(n) || !isArithmetic(n) || !shapes.has(extentsOf(n.shape))) continue
+      out.add(n)
+      stack.push(...n.inputs, ...(users.get(n) ?? []))
+    }
+  }
+  return out
+}
+
+/** The graph with normalised exponentials of 16 bits in f32; itself where there are none. For fast mode. */
+export function widenRows(graph: Graph): Graph {
+  const nodes = nodesOf(graph)
+  const inside = reached(nodes)
+  if (inside.size === 0) return graph
+  return withContext(() => {
+    const full = new Map<Node, Node>()
+    const narrow = new Map<Node, Node>()
+    const cast = (x: Node, dtype: 'f32' | 'bf16' | 'f16'): Node =>
+      makeNode('cast', [x], dtype === 'f32' ? { dtype } : { dtype, loose: true })
+    /** What stands for a node outside, in the dtype it has. */
+    const asWas = (n: Node): Node => {
+      const have = narrow.get(n)
+      if (have !== undefined) return have
+      const wide = full.get(n)
+      const made = wide === undefined ? n : inOrigin(n.origin, () => cast(wide, n.dtype as 'bf16' | 'f16'))
+      narrow.set(n, made)
+      return made
+    }
+    /** The same in f32, where it is a float of 16 bits. */
+    const inFull = (n: Node): Node => {
+      const have = full.get(n)
+      if (have !== undefined || !isNarrow(n)) return have ?? asWas(n)
+      const [x] = n.inputs
+      const made = n.op === 'cast' && n.attrs.loose === true && x?.dtype === 'f32' ? asWas(x) : cast(asWas(n), 'f32')
+      full.set(n, made)
+      return made
+    }
+    const visit = (n: Node): void => {
+      const [x] = n.inputs
+      if (inside.has(n)) {
+        const made = withInputs(n, n.inputs.map(inFull))
+        if (n.dtype === 'bool') narrow.set(n, made)
+        else full.set(n, made)
+      } else if (n.op === 'cast' && n.dtype === 'f32' && x !== undefined && full.has(x)) narrow.set(n, inFull(x))
+      else narrow.set(n, withInputs(n, n.inputs.map(asWas)))
+    }
+    for (const n of nodes) if (n.inputs.length > 0) inOrigin(n.origin, () => visit(n))
+    return { params: graph.params, outputs: graph.outputs.map(asWas), effects: graph.effects.map(asWas) }
+  })
+}

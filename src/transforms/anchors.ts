@@ -1,0 +1,133 @@
+/**
+ * Maxima (minima) on which no result depends: exp(x - m) / sum exp(x - m) is the same for every m that is one along the row, and so is
+ * (x - m) - log sum exp(x - m). Their derivative is zero; followed through the maximum, it is a sum of terms that cancel up to rounding, which needs the rows once more.
+ *
+ * A value that depends on m alone as c m + (what it is for m = 0) shifts, one that does as exp(c m) times that scales; each is found from its operands, with the axes
+ * along which m is one. An anchor is an m none of whose values leaves this algebra or reaches a result with c other than 0.
+ */
+import type { Graph, Node } from '../graph/node.ts'
+import { scalarOf } from '../graph/table.ts'
+import { nodesOf, rootsOf, usersOf } from '../graph/traverse.ts'
+
+/** How a value depends on a number of its row: by so many times it (`shift`), by its exponential to this power (`scale`); and the axes along which that number is one. */
+interface Dependence {
+  readonly by: 'shift' | 'scale'
+  readonly times: number
+  readonly along: ReadonlySet<number>
+}
+
+type Found = Dependence | 'none' | undefined
+
+const both = (a: ReadonlySet<number>, b: ReadonlySet<number>): Set<number> => new Set([...a].filter((x) => b.has(x)))
+
+/** Sums of dependences by powers or signs, one for each operand. */
+function combined(by: Dependence['by'], of: readonly Found[], signs: readonly number[], rank: number): Found {
+  let along: ReadonlySet<number> = new Set(Array.from({ length: rank }, (_, i) => i))
+  let times = 0
+  for (const [i, d] of of.entries()) {
+    if (d === 'none') continue
+    if (d === undefined || d.by !== by) return undefined
+    times += d.times * (signs[i] ?? 0)
+    along = both(along, d.along)
+  }
+  return times === 0 ? 'none' : { by, times, along }
+}
+
+/** How a node depends on the number; undefined: in another way. */
+function dependenceOf(n: Node, of: readonly Found[]): Found {
+  const [d] = of
+  const rank = n.shape.length
+  if (of.every((x) => x === 'none')) return 'none'
+  if (n.op === 'cast') return d
+  if (n.op === 'neg') return combined('shift', of, [-1], rank)
+  if (n.op === 'broadcast' && d !== undefined && d !== 'none') {
+    const { dims } = n.attrs
+    const own = new Set(dims.filter((_, i) => !d.along.has(i)))
+    return { ...d, along: new Set(n.shape.map((_, i) => i).filter((i) => !own.has(i))) }
+  }
+  if (n.op === 'reshape' && d !== undefined && d !== 'none') return reshaped(n, d)
+  if (n.op === 'reduce' && d !== undefined && d !== 'none') {
+    const { combiner, axes } = n.attrs
+    const isFold = d.by === 'scale' ? combiner === 'sum' : combiner === 'max' || combiner === 'min'
+    if (!isFold || !axes.every((a) => d.along.has(a))) return undefined
+    const kept = n.inputs[0]?.shape.map((_, i) => i).filter((i) => !axes.includes(i)) ?? []
+    return { ...d, along: new Set(kept.flatMap((a, i) => (d.along.has(a) ? [i] : []))) }
+  }
+  const scalar = scalarOf(n)
+  if (scalar?.exponentialIn !== undefined && of.length === 1 && d !== undefined && d !== 'none')
+    return n.op === 'exp' && d.by === 'shift' ? { ...d, by: 'scale' } : undefined
+  if (n.op === 'select') return chosen(n, of)
+  const times = by(n, of)
+  if (times !== undefined) return times
+  if (n.op === 'log' && d !== undefined && d !== 'none') return d.by === 'scale' ? { ...d, by: 'shift' } : undefined
+  if (scalar?.terms !== undefined) return combined('shift', of, scalar.terms, rank)
+  if (scalar?.factors !== undefined) return combined('scale', of, scalar.factors, rank)
+  return undefined
+}
+
+const numberOf = (n: Node | undefined): number | undefined =>
+  n?.op === 'full' ? Number(n.attrs.value) : n?.op === 'broadcast' ? numberOf(n.inputs[0]) : undefined
+
+/** A value that shifts, times a number. */
+function by(n: Node, of: readonly Found[]): Found {
+  const powers = scalarOf(n)?.factors
+  const at = of.findIndex((d) => d !== 'none')
+  const [d, number] = [of[at], numberOf(n.inputs[1 - at])]
+  if (powers?.length !== 2 || d === undefined || d === 'none' || d.by !== 'shift') return undefined
+  if (number === undefined || number === 0 || powers[at] !== 1) return undefined
+  return { ...d, times: powers[1 - at] === 1 ? d.times * number : d.times / number }
+}
+
+/** A choice between a value and what is the same at any shift or scale: weights of zero, scores of -Infinity. */
+function chosen(n: Node, [cond, ...of]: readonly Found[]): Found {
+  const at = of.findIndex((d) => d !== 'none')
+  const [d, other] = [of[at], of[1 - at]]
+  if (cond !== 'none' || other !== 'none' || d === undefined || d === 'none') return undefined
+  return numberOf(n.inputs[2 - at]) === (d.by === 'scale' ? 0 : Number.NEGATIVE_INFINITY) ? d : undefined
+}
+
+/** The same where axes of one index come or go. */
+function reshaped(n: Node, d: Dependence): Found {
+  const from = n.inputs[0]?.shape ?? []
+  const wide = (shape: readonly number[]): number[] => shape.flatMap((e, i) => (e === 1 ? [] : [i]))
+  const [before, after] = [wide(from), wide(n.shape)]
+  if (before.length !== after.length || before.some((a, i) => from[a] !== n.shape[after[i] ?? 0])) return undefined
+  const own = new Set(after.filter((_, i) => !d.along.has(before[i] ?? 0)))
+  return { ...d, along: new Set(n.shape.map((_, i) => i).filter((i) => !own.has(i))) }
+}
+
+/** Whether no result depends on a folded value. */
+function isAnchor(
+  m: Node,
+  nodes: readonly Node[],
+  users: ReadonlyMap<Node, readonly Node[]>,
+  roots: ReadonlySet<Node>,
+): boolean {
+  const found = new Map<Node, Found>([[m, { by: 'shift', times: 1, along: new Set<number>() }]])
+  const open = new Set(users.get(m) ?? [])
+  if (roots.has(m)) return false
+  for (const n of nodes) {
+    if (!open.has(n)) continue
+    const d = dependenceOf(
+      n,
+      n.inputs.map((x) => (found.has(x) ? found.get(x) : 'none')),
+    )
+    if (d === undefined) return false
+    if (d === 'none') continue
+    if (roots.has(n)) return false
+    found.set(n, d)
+    for (const u of users.get(n) ?? []) open.add(u)
+  }
+  return true
+}
+
+/** The maxima and minima of a graph on which none of its results depends. */
+export function anchorsOf(graph: Graph): ReadonlySet<Node> {
+  const nodes = nodesOf(graph)
+  const isExtreme = (n: Node): boolean =>
+    n.op === 'reduce' && (n.attrs.combiner === 'max' || n.attrs.combiner === 'min')
+  if (!nodes.some(isExtreme)) return new Set()
+  const users = usersOf(nodes)
+  const roots = new Set(rootsOf(graph))
+  return new Set(nodes.filter((n) => isExtreme(n) && isAnchor(n, nodes, users, roots)))
+}
