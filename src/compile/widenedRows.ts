@@ -1,6 +1,6 @@
 /**
  * Normalised exponentials in f32. `fast` rounds no result of arithmetic inside a kernel to 16 bits (docs/numerics.md, "Modes"), but a fold in 16 bits has no
- * partial results, and its result is not the anchor of a sum that streams. A softmax written out in bf16, e = exp(x - max x), e / sum e, is computed in f32 here, as that
+ * partial results, and its result is not the anchor of a sum that streams. A softmax written out in 16 bits, e = exp(x - max x), e / sum e, is computed in f32 here, as that
  * of the library is, with all of its shape that leads there or follows, the backward pass included: up to the results and operands of products, in the dtypes they had.
  */
 import { inOrigin } from '../diagnostics/origin.ts'
@@ -8,9 +8,10 @@ import { makeNode, withContext } from '../graph/build.ts'
 import type { Graph, Node } from '../graph/node.ts'
 import { familyOf, scalarOf } from '../graph/table.ts'
 import { nodesOf, usersOf, withInputs } from '../graph/traverse.ts'
-import { computeDType, isFloat } from '../types/dtype.ts'
+import { computeDType, type DType, isFloat } from '../types/dtype.ts'
 import type { Shape } from '../types/shape.ts'
 
+/** Values of floats that arithmetic widens. */
 const isNarrow = (n: Node): boolean => isFloat(n.dtype) && computeDType(n.dtype) !== n.dtype
 
 /** Extents but for axes of one index, which folds keep or drop. */
@@ -52,6 +53,9 @@ function reached(nodes: readonly Node[]): ReadonlySet<Node> {
   return out
 }
 
+const widenedCast = (x: Node): Node => makeNode('cast', [x], { dtype: computeDType(x.dtype) })
+const looseCast = (x: Node, dtype: DType): Node => makeNode('cast', [x], { dtype, loose: true })
+
 /** The graph with normalised exponentials of 16 bits in f32; itself where there are none. For fast mode. */
 export function widenRows(graph: Graph): Graph {
   const nodes = nodesOf(graph)
@@ -60,14 +64,12 @@ export function widenRows(graph: Graph): Graph {
   return withContext(() => {
     const full = new Map<Node, Node>()
     const narrow = new Map<Node, Node>()
-    const cast = (x: Node, dtype: 'f32' | 'bf16' | 'f16'): Node =>
-      makeNode('cast', [x], dtype === 'f32' ? { dtype } : { dtype, loose: true })
     /** What stands for a node outside, in the dtype it has. */
     const asWas = (n: Node): Node => {
       const have = narrow.get(n)
       if (have !== undefined) return have
       const wide = full.get(n)
-      const made = wide === undefined ? n : inOrigin(n.origin, () => cast(wide, n.dtype as 'bf16' | 'f16'))
+      const made = wide === undefined ? n : inOrigin(n.origin, () => looseCast(wide, n.dtype))
       narrow.set(n, made)
       return made
     }
@@ -76,7 +78,7 @@ export function widenRows(graph: Graph): Graph {
       const have = full.get(n)
       if (have !== undefined || !isNarrow(n)) return have ?? asWas(n)
       const [x] = n.inputs
-      const made = n.op === 'cast' && n.attrs.loose === true && x?.dtype === 'f32' ? asWas(x) : cast(asWas(n), 'f32')
+      const made = n.op === 'cast' && n.attrs.loose === true && x?.dtype === 'f32' ? asWas(x) : widenedCast(asWas(n))
       full.set(n, made)
       return made
     }

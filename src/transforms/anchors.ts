@@ -65,8 +65,12 @@ function dependenceOf(n: Node, of: readonly Found[]): Found {
   return undefined
 }
 
-const numberOf = (n: Node | undefined): number | undefined =>
-  n?.op === 'full' ? Number(n.attrs.value) : n?.op === 'broadcast' ? numberOf(n.inputs[0]) : undefined
+/** The number that a value is everywhere. */
+function numberOf(n: Node | undefined): number | undefined {
+  let x = n
+  while (x?.op === 'broadcast') x = x.inputs[0]
+  return x?.op === 'full' ? Number(x.attrs.value) : undefined
+}
 
 /** A value that shifts, times a number. */
 function by(n: Node, of: readonly Found[]): Found {

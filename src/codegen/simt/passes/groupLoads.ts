@@ -2,14 +2,20 @@
  * Loads before code with branches. Compilers keep a load where it stands if a function with branches stands before it, so a loop over registers that loads
  * an element, computes such a function of it and goes on waits for memory once for each. Here several points of the loop load first, then all of them compute.
  */
+import { isApproximated } from '../../../scalar/approximations.ts'
 import { add, type Ex, elem, int, mul, type S, type Type, v } from '../ir/ir.ts'
 import { bodiesOf, countOf, expressionsIn, mapBodies, substituteIn, visitExpressions, visitIn } from '../ir/walk.ts'
 
 type For = Extract<S, { k: 'for' }>
 
-/** Functions whose code branches: far arguments, subnormal quotients, choices among formulas. */
-const branching =
-  /^f(32|64)_(sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|asinh|acosh|atanh|pow|log|log1p|sqrt|erf|erfc|erfinv|lgamma|digamma|div|mod)$/
+/** Functions whose code branches: far arguments, subnormal quotients. */
+const branching = /^(sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|asinh|acosh|atanh|pow|log|log1p|sqrt|erf|div|mod)$/
+
+/** Whether a function's code branches; those that are formulas choose among several. */
+function branches(fn: string): boolean {
+  const [, name = ''] = /^f(?:32|64)_(\w+)$/.exec(fn) ?? []
+  return branching.test(name) || isApproximated(name)
+}
 
 /** Points that load at once, and registers that hold what they load. */
 const [mostPoints, mostRegisters] = [8, 16]
@@ -120,7 +126,7 @@ function earlyLoads(body: readonly S[]): EarlyLoads | undefined {
       if (x.k === 'var') holds &&= known.has(x.name) || !changed.has(x.name)
       else if (x.k === 'elem') holds &&= !changed.has(x.array)
       else if (x.k === 'load' || x.k === 'word') holds &&= !changed.has(x.param)
-      else if (x.k === 'call') holds &&= !branching.test(x.fn)
+      else if (x.k === 'call') holds &&= !branches(x.fn)
       else if (x.k === 'shared' || x.k === 'shuffle' || x.k === 'comp') holds = false
     })
     return holds
@@ -154,11 +160,11 @@ function earlyLoads(body: readonly S[]): EarlyLoads | undefined {
     }
     rest.push(s)
   }
-  let branches = false
+  let isBranched = false
   visitExpressions(rest, (e) => {
-    if (e.k === 'call' && branching.test(e.fn)) branches = true
+    isBranched ||= e.k === 'call' && branches(e.fn)
   })
-  return branches && loads.length > 0 ? { early: needed(early, indices), loads, rest } : undefined
+  return isBranched && loads.length > 0 ? { early: needed(early, indices), loads, rest } : undefined
 }
 
 /** Names, arrays and parameters that statements declare or write. */
