@@ -36,6 +36,7 @@ import { takeScaledSums } from './scaledSums.ts'
 import { checkAssembled, checkStored, isStoredBeyond } from './stored.ts'
 import { type Attempt, wholeOrInStrips } from './strips/index.ts'
 import { orderWeights } from './weightOrder.ts'
+import { takeWeightQuotients } from './weightQuotients.ts'
 import { widenRows } from './widenedRows.ts'
 import { orderWindows } from './windowOrder.ts'
 import { writeOutContractions } from './writtenOut.ts'
@@ -88,7 +89,7 @@ function prepared(graph: Graph, options: CompileOptions): Rewritten & { readonly
   const rewrite = (of: Graph): ReturnType<typeof rewriteGraph> =>
     rewriteGraph(of, { mode, fold: (node) => fold(node, mode) })
   const { graph: plain, applied } = rewrite(weighed)
-  const wide = mode === 'fast' && fuse ? widenRows(plain) : plain
+  const wide = mode === 'fast' && fuse ? takeWeightQuotients(widenRows(plain)) : plain
   const rewritten = wide === plain ? plain : rewrite(wide).graph
   const laidOut = (known: Graph): Graph => {
     if (verify) verifyGraph(known)

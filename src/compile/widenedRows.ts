@@ -17,14 +17,20 @@ const isNarrow = (n: Node): boolean => isFloat(n.dtype) && computeDType(n.dtype)
 /** Extents but for axes of one index, which folds keep or drop. */
 const extentsOf = (shape: Shape): string => shape.filter((d) => d !== 1).join()
 
-/** An exponential of what rows differ from one number each, and the shapes of both; undefined for other nodes. */
+const isNumber = (n: Node): boolean => n.op === 'full' || n.op === 'constant'
+
+/** An exponential of what rows differ from one number each, times a number or masked perhaps, and the shapes of both; undefined for other nodes. */
 function rowsOf(n: Node): ReadonlySet<string> | undefined {
-  const [difference] = n.inputs
   if (!isNarrow(n) || n.inputs.length !== 1 || scalarOf(n)?.exponentialIn === undefined) return undefined
-  if (difference === undefined || `${scalarOf(difference)?.terms}` !== '1,-1') return undefined
-  const anchor = difference.inputs[1]
-  const row = anchor?.op === 'broadcast' ? anchor.inputs[0] : undefined
-  return row === undefined ? undefined : new Set([extentsOf(n.shape), extentsOf(row.shape)])
+  for (let x = n.inputs[0]; x !== undefined; ) {
+    const [first, anchor] = x.inputs
+    const row = anchor?.op === 'broadcast' ? anchor.inputs[0] : undefined
+    if (`${scalarOf(x)?.terms}` === '1,-1' && row !== undefined && first !== undefined && !isNumber(first))
+      return new Set([extentsOf(n.shape), extentsOf(row.shape)])
+    const [inner, more] = x.inputs.filter((y) => isFloat(y.dtype) && !isNumber(y) && y.op !== 'broadcast')
+    x = familyOf(x) === 'elementwise' && more === undefined ? inner : undefined
+  }
+  return undefined
 }
 
 /** Whether a node computes by elements or rows, and can as well in f32. */

@@ -167,8 +167,9 @@ class Terms {
     const l = this.lets.get(id)
     if (l?.op.kind !== 'scalar') return undefined
     const { op, args } = l.op
-    const { terms, factors, exponentialIn } = scalarInfo(op)
+    const { terms, factors, exponentialIn, chooses } = scalarInfo(op)
     if (exponentialIn !== undefined) return this.rateOfPower(l, exponentialIn)
+    if (chooses === true) return this.rateOfChoice(args)
     if (this.isWidening(l)) return this.rateOf(args[0] ?? id)
     if (factors !== undefined) return this.rateOfProduct(args, factors)
     if (terms === undefined) return undefined
@@ -176,6 +177,15 @@ class Terms {
     const rates = new Set(args.map((a) => (this.after.has(a) ? this.rateOf(a) : undefined)))
     const [rate] = rates
     return rates.size === 1 ? rate : undefined
+  }
+
+  /** A choice between such a value and zero, by what does not depend on the anchor: G(x) is zero there. */
+  private rateOfChoice(args: readonly ValueId[]): number | undefined {
+    const [condition, ...of] = args
+    const [value, more] = of.filter((a) => this.constantOf(a) !== 0)
+    if (condition === undefined || this.after.has(condition) || value === undefined || more !== undefined)
+      return undefined
+    return this.rateOf(value)
   }
 
   private rateOfProduct(args: readonly ValueId[], powers: readonly (1 | -1)[]): number | undefined {

@@ -5,7 +5,7 @@
  * A value that depends on m alone as c m + (what it is for m = 0) shifts, one that does as exp(c m) times that scales; each is found from its operands, with the axes
  * along which m is one. An anchor is an m none of whose values leaves this algebra or reaches a result with c other than 0.
  */
-import type { Graph, Node } from '../graph/node.ts'
+import type { AttrsByOp, Graph, Node } from '../graph/node.ts'
 import { scalarOf } from '../graph/table.ts'
 import { nodesOf, rootsOf, usersOf } from '../graph/traverse.ts'
 
@@ -40,6 +40,9 @@ function dependenceOf(n: Node, of: readonly Found[]): Found {
   if (of.every((x) => x === 'none')) return 'none'
   if (n.op === 'cast') return d
   if (n.op === 'neg') return combined('shift', of, [-1], rank)
+  if (n.op === 'contract') return contracted(n.attrs, of)
+  if (n.op === 'permute' && d !== undefined && d !== 'none')
+    return { ...d, along: new Set(n.attrs.perm.flatMap((a, i) => (d.along.has(a) ? [i] : []))) }
   if (n.op === 'broadcast' && d !== undefined && d !== 'none') {
     const { dims } = n.attrs
     const own = new Set(dims.filter((_, i) => !d.along.has(i)))
@@ -63,6 +66,15 @@ function dependenceOf(n: Node, of: readonly Found[]): Found {
   if (scalar?.terms !== undefined) return combined('shift', of, scalar.terms, rank)
   if (scalar?.factors !== undefined) return combined('scale', of, scalar.factors, rank)
   return undefined
+}
+
+/** A product that sums a value that scales along axes where the number is one. */
+function contracted({ lhs, rhs, out }: AttrsByOp['contract'], [a, b]: readonly Found[]): Found {
+  const [d, letters] = b === 'none' ? [a, lhs] : [b, rhs]
+  if (d === undefined || d === 'none' || d.by !== 'scale' || (a !== 'none' && b !== 'none')) return undefined
+  const isAlong = (letter: string): boolean => !letters.includes(letter) || d.along.has(letters.indexOf(letter))
+  if (![...letters].every((x) => out.includes(x) || isAlong(x))) return undefined
+  return { ...d, along: new Set([...out].flatMap((x, i) => (isAlong(x) ? [i] : []))) }
 }
 
 /** The number that a value is everywhere. */

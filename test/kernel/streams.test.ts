@@ -82,6 +82,15 @@ const streams: readonly {
     rate: 2,
   },
   {
+    name: 'exp(x - m) where w is positive',
+    text: `${exponential}
+  %12 f32 = const 0
+  %13 bool{r, c} = gt %1, %12
+  %14 f32{r, c} = select %13, %11, %12
+  %99 f32{r} = reduce sum %14 over c`,
+    rate: 1,
+  },
+  {
     name: 'exp(-(m - x) / 4)',
     text: `  %10 f32{r, c} = sub %3, %0
   %11 f32{r, c} = neg %10
@@ -158,10 +167,18 @@ const walksAgain: readonly { readonly name: string; readonly text: string; reado
   },
   { name: 'm exp(x - m)', text: `${exponential}\n  %12 f32{r, c} = mul %3, %11\n  %99 f32{r} = reduce sum %12 over c` },
   {
-    name: 'exp(x - m) where w is positive',
+    name: 'exp(x - m) where w is positive, else one',
+    text: `${exponential}
+  %12 f32 = const 1
+  %13 bool{r, c} = gt %1, %12
+  %14 f32{r, c} = select %13, %11, %12
+  %99 f32{r} = reduce sum %14 over c`,
+  },
+  {
+    name: 'exp(x - m) where x is m',
     text: `${exponential}
   %12 f32 = const 0
-  %13 bool{r, c} = gt %1, %12
+  %13 bool{r, c} = eq %0, %3
   %14 f32{r, c} = select %13, %11, %12
   %99 f32{r} = reduce sum %14 over c`,
   },

@@ -32,6 +32,14 @@ const anchors: Readonly<Record<string, (x: Node) => Node | readonly Node[]>> = {
     const e = c.where(c.compare('gt', x, 0), c.exp(c.sub(x, maxOf(x))), 0)
     return c.div(e, c.sum(e, -1, true))
   },
+  'a product of weights, divided by their sum': (x) => {
+    const e = c.exp(c.sub(x, maxOf(x)))
+    return c.div(c.matmul(e, c.permute(x, [1, 0])), c.sum(e, -1, true))
+  },
+  'weights that are turned': (x) => {
+    const e = c.permute(c.exp(c.sub(x, maxOf(x))), [1, 0])
+    return c.div(e, c.sum(e, 0, true))
+  },
   'logarithms of weights': (x) => {
     const d = c.sub(x, maxOf(x))
     return c.sub(d, c.log(c.sum(c.exp(d), -1, true)))
@@ -53,6 +61,10 @@ const others: Readonly<Record<string, (x: Node) => Node | readonly Node[]>> = {
   'a sum over rows, whose maxima differ': (x) => {
     const e = c.exp(c.sub(x, maxOf(x)))
     return c.div(e, c.sum(e, 0, true))
+  },
+  'a product along rows, whose maxima differ': (x) => {
+    const e = c.exp(c.sub(x, maxOf(x)))
+    return c.div(c.matmul(c.permute(e, [1, 0]), e), c.sum(e))
   },
   'twice the exponent below': (x) => {
     const d = c.sub(x, maxOf(x))

@@ -391,10 +391,24 @@ function unionOf(axes: readonly string[], args: readonly ValueId[], lets: Lets, 
   return axes.filter((t) => of.has(t))
 }
 
-/** Whether a value is an exponential, which an anchor keeps at one at most. */
+/** Whether a value is an exponential, which an anchor keeps at one at most, or zero where a condition hides that. */
 function isBounded(id: ValueId, lets: Lets): boolean {
   const op = lets.get(id)?.op
-  return op?.kind === 'scalar' && scalarInfo(op.op).exponentialIn !== undefined
+  if (op?.kind !== 'scalar') return false
+  const { exponentialIn, chooses, factors } = scalarInfo(op.op)
+  if (exponentialIn !== undefined) return true
+  const isMask = (a: ValueId): boolean => {
+    const cast = lets.get(unrounded(a, lets))?.op
+    const from = cast?.kind === 'scalar' && cast.op === 'cast' ? lets.get(cast.args[0] ?? a) : undefined
+    return from?.dtype === 'bool'
+  }
+  const isZero = (a: ValueId): boolean => {
+    const of = lets.get(a)?.op
+    return of?.kind === 'const' && of.value === 0
+  }
+  const rest = op.args.filter((a, i) => (chooses === true ? i > 0 && !isZero(a) : factors?.[i] === 1 && !isMask(a)))
+  const [only, ...others] = rest
+  return only !== undefined && others.length === 0 && isBounded(only, lets)
 }
 
 /** Whether a value is a number that may meet a sum instead of its terms (docs/numerics.md). */

@@ -3,7 +3,7 @@ import type { LetStmt } from '../../../kernel/ir.ts'
 import { mostAdditions } from '../../../scalar/summation.ts'
 import { computeDType, type DType, isFloat } from '../../../types/dtype.ts'
 import type { Place } from '../access/place.ts'
-import { type AxisLayout, type Layout, spanOf, threadsOf } from '../layout/layout.ts'
+import { type AxisLayout, type Layout, mostExchanged, spanOf, threadsOf } from '../layout/layout.ts'
 import { registerBytes, registerType } from '../storage/registerType.ts'
 
 /** A line is a single index, folded in blocks (`tree`), walked by one thread, or scanned by all threads. */
@@ -31,8 +31,8 @@ export const otherBits = ({ threads }: Layout, { bits }: AxisLayout): number[] =
 
 type ScanCombiner = 'sum' | 'prod' | 'max' | 'min'
 
-/** Repeats that the threads' exchange in a scan takes at once, since each of its steps waits for two barriers: of a chunk, of a line; and bytes of what a line's exchange. */
-const [repeatsOfChunk, repeatsOfLine, exchangedBytes] = [4, 8, 32 << 10]
+/** Repeats of a chunk that the threads' exchange in a scan takes at once, since each of its steps waits for two barriers (of a line `mostExchanged`); and bytes of what a line's exchange. */
+const [repeatsOfChunk, exchangedBytes] = [4, 32 << 10]
 
 export function scanPlanOf(at: Place, l: LetStmt): ScanPlan {
   const { part, layout, setting, shared } = at
@@ -57,7 +57,7 @@ export function scanPlanOf(at: Place, l: LetStmt): ScanPlan {
   const bytes = Math.min(exchangedBytes, setting.machine.maxSharedBytes / 2)
   const most = isChunk
     ? repeatsOfChunk
-    : Math.min(repeatsOfLine, Math.floor(bytes / (layout.threads * registerBytes(type))))
+    : Math.min(mostExchanged, Math.floor(bytes / (layout.threads * registerBytes(type))))
   const batch = threadsOf(a) === 1 ? 1 : batchWithin(grouped, a.reps, most)
   shared.slots(type, layout.threads * batch, '_scan')
   return { kind: 'byThreads', axis: a, grouped, batch }

@@ -197,7 +197,7 @@ export function chooseLayout(q: LayoutRequest): Layout {
 }
 
 /** Repeats of a scan whose totals threads exchange at once: of more indices, which are no neighbours in memory, a thread has several in a row. */
-const mostExchanged = 8
+export const mostExchanged = 8
 
 /** Whether an axis is folded (a window's) wherever it stands beside others that have points for all threads: their folds need no exchange then. */
 function isFoldedAside(q: LayoutRequest, axis: string): boolean {
