@@ -2,59 +2,53 @@
  * Maxima (minima) on which no result depends: exp(x - m) / sum exp(x - m) is the same for every m that is one along the row, and so is
  * (x - m) - log sum exp(x - m). Their derivative is zero; followed through the maximum, it is a sum of terms that cancel up to rounding, which needs the rows once more.
  *
- * A value that depends on m alone as c m + (what it is for m = 0) shifts, one that does as exp(c m) times that scales; each is found from its operands, with the axes
- * along which m is one. An anchor is an m none of whose values leaves this algebra or reaches a result with c other than 0.
+ * A value that depends on m alone as c m + (what it is for m = 0) shifts, one that does as exp(c m) times that scales; each is found from its operands, with the axis
+ * of m that each of its axes is. An anchor is an m none of whose values leaves this algebra or reaches a result with c other than 0.
  */
 import type { AttrsByOp, Graph, Node } from '../graph/node.ts'
 import { scalarOf } from '../graph/table.ts'
 import { nodesOf, rootsOf, usersOf } from '../graph/traverse.ts'
 
-/** How a value depends on a number of its row: by so many times it (`shift`), by its exponential to this power (`scale`); and the axes along which that number is one. */
+/** How a value depends on m: by so many times it (`shift`), by its exponential to this power (`scale`); and for each axis of the value which one of m it is, undefined where m is one along it. */
 interface Dependence {
   readonly by: 'shift' | 'scale'
   readonly times: number
-  readonly along: ReadonlySet<number>
+  readonly axes: readonly (number | undefined)[]
 }
 
 type Found = Dependence | 'none' | undefined
 
-const both = (a: ReadonlySet<number>, b: ReadonlySet<number>): Set<number> => new Set([...a].filter((x) => b.has(x)))
-
-/** Sums of dependences by powers or signs, one for each operand. */
-function combined(by: Dependence['by'], of: readonly Found[], signs: readonly number[], rank: number): Found {
-  let along: ReadonlySet<number> = new Set(Array.from({ length: rank }, (_, i) => i))
+/** Sums of dependences by powers or signs, one for each operand: on the same element of m each, else nothing is known. */
+function combined(by: Dependence['by'], of: readonly Found[], signs: readonly number[]): Found {
+  let axes: Dependence['axes'] | undefined
   let times = 0
   for (const [i, d] of of.entries()) {
     if (d === 'none') continue
-    if (d === undefined || d.by !== by) return undefined
+    if (d === undefined || d.by !== by || (axes !== undefined && `${axes}` !== `${d.axes}`)) return undefined
     times += d.times * (signs[i] ?? 0)
-    along = both(along, d.along)
+    axes = d.axes
   }
-  return times === 0 ? 'none' : { by, times, along }
+  return times === 0 || axes === undefined ? 'none' : { by, times, axes }
 }
 
 /** How a node depends on the number; undefined: in another way. */
 function dependenceOf(n: Node, of: readonly Found[]): Found {
   const [d] = of
-  const rank = n.shape.length
   if (of.every((x) => x === 'none')) return 'none'
   if (n.op === 'cast') return d
-  if (n.op === 'neg') return combined('shift', of, [-1], rank)
+  if (n.op === 'neg') return combined('shift', of, [-1])
   if (n.op === 'contract') return contracted(n.attrs, of)
-  if (n.op === 'permute' && d !== undefined && d !== 'none')
-    return { ...d, along: new Set(n.attrs.perm.flatMap((a, i) => (d.along.has(a) ? [i] : []))) }
+  if (n.op === 'permute' && d !== undefined && d !== 'none') return { ...d, axes: n.attrs.perm.map((a) => d.axes[a]) }
   if (n.op === 'broadcast' && d !== undefined && d !== 'none') {
     const { dims } = n.attrs
-    const own = new Set(dims.filter((_, i) => !d.along.has(i)))
-    return { ...d, along: new Set(n.shape.map((_, i) => i).filter((i) => !own.has(i))) }
+    return { ...d, axes: n.shape.map((_, i) => (dims.includes(i) ? d.axes[dims.indexOf(i)] : undefined)) }
   }
   if (n.op === 'reshape' && d !== undefined && d !== 'none') return reshaped(n, d)
   if (n.op === 'reduce' && d !== undefined && d !== 'none') {
     const { combiner, axes } = n.attrs
     const isFold = d.by === 'scale' ? combiner === 'sum' : combiner === 'max' || combiner === 'min'
-    if (!isFold || !axes.every((a) => d.along.has(a))) return undefined
-    const kept = n.inputs[0]?.shape.map((_, i) => i).filter((i) => !axes.includes(i)) ?? []
-    return { ...d, along: new Set(kept.flatMap((a, i) => (d.along.has(a) ? [i] : []))) }
+    if (!isFold || axes.some((a) => d.axes[a] !== undefined)) return undefined
+    return { ...d, axes: d.axes.filter((_, i) => !axes.includes(i)) }
   }
   const scalar = scalarOf(n)
   if (scalar?.exponentialIn !== undefined && of.length === 1 && d !== undefined && d !== 'none')
@@ -63,8 +57,8 @@ function dependenceOf(n: Node, of: readonly Found[]): Found {
   const times = by(n, of)
   if (times !== undefined) return times
   if (n.op === 'log' && d !== undefined && d !== 'none') return d.by === 'scale' ? { ...d, by: 'shift' } : undefined
-  if (scalar?.terms !== undefined) return combined('shift', of, scalar.terms, rank)
-  if (scalar?.factors !== undefined) return combined('scale', of, scalar.factors, rank)
+  if (scalar?.terms !== undefined) return combined('shift', of, scalar.terms)
+  if (scalar?.factors !== undefined) return combined('scale', of, scalar.factors)
   return undefined
 }
 
@@ -72,9 +66,10 @@ function dependenceOf(n: Node, of: readonly Found[]): Found {
 function contracted({ lhs, rhs, out }: AttrsByOp['contract'], [a, b]: readonly Found[]): Found {
   const [d, letters] = b === 'none' ? [a, lhs] : [b, rhs]
   if (d === undefined || d === 'none' || d.by !== 'scale' || (a !== 'none' && b !== 'none')) return undefined
-  const isAlong = (letter: string): boolean => !letters.includes(letter) || d.along.has(letters.indexOf(letter))
-  if (![...letters].every((x) => out.includes(x) || isAlong(x))) return undefined
-  return { ...d, along: new Set([...out].flatMap((x, i) => (isAlong(x) ? [i] : []))) }
+  const axisOf = (letter: string): number | undefined => d.axes[letters.indexOf(letter)]
+  const isDiagonal = new Set(letters).size < letters.length
+  if (isDiagonal || [...letters].some((x) => !out.includes(x) && axisOf(x) !== undefined)) return undefined
+  return { ...d, axes: [...out].map(axisOf) }
 }
 
 /** The number that a value is everywhere. */
@@ -108,8 +103,7 @@ function reshaped(n: Node, d: Dependence): Found {
   const wide = (shape: readonly number[]): number[] => shape.flatMap((e, i) => (e === 1 ? [] : [i]))
   const [before, after] = [wide(from), wide(n.shape)]
   if (before.length !== after.length || before.some((a, i) => from[a] !== n.shape[after[i] ?? 0])) return undefined
-  const own = new Set(after.filter((_, i) => !d.along.has(before[i] ?? 0)))
-  return { ...d, along: new Set(n.shape.map((_, i) => i).filter((i) => !own.has(i))) }
+  return { ...d, axes: n.shape.map((_, i) => (after.includes(i) ? d.axes[before[after.indexOf(i)] ?? 0] : undefined)) }
 }
 
 /** Whether no result depends on a folded value. */
@@ -119,7 +113,9 @@ function isAnchor(
   users: ReadonlyMap<Node, readonly Node[]>,
   roots: ReadonlySet<Node>,
 ): boolean {
-  const found = new Map<Node, Found>([[m, { by: 'shift', times: 1, along: new Set<number>() }]])
+  const found = new Map<Node, Found>([
+    [m, { by: 'shift', times: 1, axes: m.shape.map((e, i) => (e === 1 ? undefined : i)) }],
+  ])
   const open = new Set(users.get(m) ?? [])
   if (roots.has(m)) return false
   for (const n of nodes) {

@@ -66,6 +66,16 @@ const others: Readonly<Record<string, (x: Node) => Node | readonly Node[]>> = {
     const e = c.exp(c.sub(x, maxOf(x)))
     return c.div(c.matmul(c.permute(e, [1, 0]), e), c.sum(e))
   },
+  'sums of other rows below': (x) => {
+    const square = c.matmul(x, c.permute(x, [1, 0]))
+    const e = c.exp(c.sub(square, maxOf(square)))
+    return c.div(e, c.sum(e, -1))
+  },
+  'maxima of rows and of columns that they are': (x) => {
+    const square = c.matmul(x, c.permute(x, [1, 0]))
+    const m = c.reduceMax(square, -1)
+    return c.sub(c.add(square, m), c.reshape(m, [3, 1]))
+  },
   'twice the exponent below': (x) => {
     const d = c.sub(x, maxOf(x))
     return c.div(c.exp(d), c.sum(c.exp(c.mul(d, 2)), -1, true))
