@@ -89,7 +89,7 @@ function roundedParts(n: Node): readonly Node[] | undefined {
 const isRounded = (root: Node): boolean => every(root, roundedParts)
 
 /** A row's value at every element of its row, if that is what a node is: the value and the axes of rows. */
-function ofRows(n: Node | undefined): { readonly value: Node; readonly dims: readonly number[] } | undefined {
+export function ofRows(n: Node | undefined): { readonly value: Node; readonly dims: readonly number[] } | undefined {
   const [value] = n?.inputs ?? []
   return n?.op === 'broadcast' && value !== undefined ? { value, dims: n.attrs.dims } : undefined
 }

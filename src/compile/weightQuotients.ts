@@ -7,12 +7,7 @@ import { makeNode } from '../graph/build.ts'
 import type { Graph, Node } from '../graph/node.ts'
 import { familyOf } from '../graph/table.ts'
 import { mapGraph, nodesOf, usersOf, withInputs } from '../graph/traverse.ts'
-
-/** A row's value that a node repeats, and the node's axes of rows. */
-function rowOf(n: Node | undefined): { readonly value: Node; readonly dims: readonly number[] } | undefined {
-  const [value] = n?.inputs ?? []
-  return n?.op === 'broadcast' && value !== undefined ? { value, dims: n.attrs.dims } : undefined
-}
+import { ofRows } from './normalisedWeights.ts'
 
 /** What a node is the logarithm of. */
 const logOf = (n: Node | undefined): Node | undefined => (n?.op === 'log' ? n.inputs[0] : undefined)
@@ -31,12 +26,12 @@ const isAnchored = (x: Node | undefined, m: Node | undefined): boolean =>
 function exponentOf(n: Node | undefined): Exponent | undefined {
   if (n?.op !== 'sub') return undefined
   const [first, second] = n.inputs
-  const row = rowOf(second)
+  const row = ofRows(second)
   if (first === undefined || row === undefined) return undefined
   const { value, dims } = row
   const sum = logOf(value)
   if (sum !== undefined)
-    return first.op === 'sub' && isAnchored(first.inputs[0], rowOf(first.inputs[1])?.value)
+    return first.op === 'sub' && isAnchored(first.inputs[0], ofRows(first.inputs[1])?.value)
       ? { difference: first, sum, dims }
       : undefined
   if (value.op !== 'add') return undefined

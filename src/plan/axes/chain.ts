@@ -397,6 +397,7 @@ function isBounded(id: ValueId, lets: Lets): boolean {
   if (op?.kind !== 'scalar') return false
   const { exponentialIn, chooses, factors } = scalarInfo(op.op)
   if (exponentialIn !== undefined) return true
+  if (chooses !== true && factors?.every((p) => p === 1) !== true) return false
   const isMask = (a: ValueId): boolean => {
     const cast = lets.get(unrounded(a, lets))?.op
     const from = cast?.kind === 'scalar' && cast.op === 'cast' ? lets.get(cast.args[0] ?? a) : undefined
@@ -406,7 +407,7 @@ function isBounded(id: ValueId, lets: Lets): boolean {
     const of = lets.get(a)?.op
     return of?.kind === 'const' && of.value === 0
   }
-  const rest = op.args.filter((a, i) => (chooses === true ? i > 0 && !isZero(a) : factors?.[i] === 1 && !isMask(a)))
+  const rest = op.args.filter((a, i) => (chooses === true ? i > 0 && !isZero(a) : !isMask(a)))
   const [only, ...others] = rest
   return only !== undefined && others.length === 0 && isBounded(only, lets)
 }
