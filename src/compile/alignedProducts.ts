@@ -30,7 +30,8 @@ export function alignProducts(graph: Graph, { rowAlignment }: Machine, mode: Num
         node,
         inputs.map((x) => {
           const source = sourceOf(x)
-          if (source === undefined || alignedRow(source.node, rowAlignment) === undefined) return x
+          if (source === undefined) return x
+          if (source.node.op !== 'concat' && alignedRow(source.node, rowAlignment) === undefined) return x
           return source.views.reduceRight<Node>((inner, view) => withInputs(view, [inner]), copyOf(source.node))
         }),
       )
@@ -54,6 +55,7 @@ function sourceOf(operand: Node): { readonly node: Node; readonly views: readonl
   const views: Node[] = []
   let node = operand
   for (; isFree(node) && node.inputs.length === 1; node = node.inputs[0] ?? node) views.push(node)
+  if (node.op === 'concat') return { node, views }
   if (isFree(node) || (node.op !== 'param' && node.op !== 'constant')) return undefined
   let axis: number | undefined = node.shape.length - 1
   for (const view of views.toReversed()) {

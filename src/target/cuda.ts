@@ -60,6 +60,7 @@ export const cudaTarget: SimtTarget = {
     width: 256,
     grain: 16,
     wide: { beyond: 64, grain: 32 },
+    long: { shared: 128, columns: 192, columnsBeside: 176 },
     bytes: chainBytes(cudaSimt.maxSharedBytes),
     columns: 400,
     rates: { narrow: 6e14, beyond: 128, wide: 4.2e14 },
@@ -137,14 +138,13 @@ export function cudaTargetOf({
   const hasGroups = capability === 90
   const { chains, vectorChains, precision, ...others } = cudaTarget
   const maxSharedBytes = Math.min(cudaSimt.maxSharedBytes, sharedBytes)
-  // Only groups of warps leave room for wide results, and reach the unit's rate; single warps read tiles of any width alike.
+  // Only groups of warps leave room for wide results and long steps, and reach the unit's rate; single warps read tiles of any width alike.
   const rates = { narrow: 2.6e14, beyond: 128, wide: 2.6e14 }
-  const alone = { width: 128, columns: 320, rates, hidden: 0, wide: { beyond: 0, grain: 16 } }
-  const widths = hasGroups ? {} : alone
+  const alone = { width: 128, columns: 320, rates, hidden: 0, wide: { beyond: 0, grain: 16 }, long: undefined }
   return {
     ...others,
     ...(hasMatrixUnit && chains !== undefined
-      ? { chains: { ...chains, ...widths, bytes: chainBytes(maxSharedBytes) } }
+      ? { chains: { ...chains, ...(hasGroups ? {} : alone), bytes: chainBytes(maxSharedBytes) } }
       : {}),
     ...(vectorChains === undefined ? {} : { vectorChains: { ...vectorChains, bytes: chainBytes(maxSharedBytes) } }),
     precision: hasMatrixUnit ? precision : 'ieee',

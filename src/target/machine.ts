@@ -170,6 +170,8 @@ export interface Machine {
     readonly grain?: number
     /** Grains of widths beyond so many columns, whose tiles are read faster in fewer, wider panels. Absent: all are the same. */
     readonly wide?: { readonly beyond: number; readonly grain: number }
+    /** A longer step of programs of one tile and one sum, whose width is within so many columns together with it, or fewer beside masks and positions. Absent: all are the same. */
+    readonly long?: { readonly shared: number; readonly columns: number; readonly columnsBeside: number } | undefined
     /** Bytes of memory near the unit, for the rows of a program and two steps of everything else. Absent: they are not counted. */
     readonly bytes?: number
     /** Columns that registers hold of a row, those of a step of every tile and all of the sums. Absent: they are not counted. */

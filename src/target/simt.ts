@@ -43,6 +43,8 @@ export interface SimtMachine {
   /** Bytes of shared memory a block may have, and those it has without asking at launch. */
   readonly maxSharedBytes: number
   readonly staticSharedBytes: number
+  /** Bytes that stay in the last cache while programs read them in turn. */
+  readonly cachedBytes: number
   /** Registers a tile may take, and one along a row that is walked in chunks. */
   readonly registers: number
   readonly walkedRegisters: number
@@ -109,6 +111,7 @@ export const cudaSimt: SimtMachine = {
   maxBlocks: 2 ** 31 - 1,
   maxSharedBytes: 227 * 1024,
   staticSharedBytes: 48 * 1024,
+  cachedBytes: 32 << 20,
   registers: 32,
   walkedRegisters: 32,
   values: 16,
@@ -157,6 +160,7 @@ export function webgpuSimtWith(
     clusters: 1,
     maxBlocks: Number.POSITIVE_INFINITY,
     staticSharedBytes: Number.POSITIVE_INFINITY,
+    cachedBytes: 4 << 20,
     registers: 32,
     walkedRegisters: 16,
     values: 16,

@@ -57,9 +57,18 @@ function dependenceOf(n: Node, of: readonly Found[]): Found {
   const times = by(n, of)
   if (times !== undefined) return times
   if (n.op === 'log' && d !== undefined && d !== 'none') return d.by === 'scale' ? { ...d, by: 'shift' } : undefined
-  if (scalar?.terms !== undefined) return combined('shift', of, scalar.terms)
+  if (scalar?.terms !== undefined) return alike(of) ?? combined('shift', of, scalar.terms)
   if (scalar?.factors !== undefined) return combined('scale', of, scalar.factors)
   return undefined
+}
+
+/** Sums of values that all scale alike: weights and one beside them, which scales as they do. */
+function alike(of: readonly Found[]): Dependence | undefined {
+  const [d] = of
+  if (d === undefined || d === 'none' || d.by !== 'scale') return undefined
+  const isSame = (x: Found): boolean =>
+    x !== undefined && x !== 'none' && x.by === 'scale' && x.times === d.times && `${x.axes}` === `${d.axes}`
+  return of.every(isSame) ? d : undefined
 }
 
 /** A product that sums a value that scales along axes where the number is one. */
@@ -133,12 +142,21 @@ function isAnchor(
   return true
 }
 
-/** The maxima and minima of a graph on which none of its results depends. */
+/** What a value is a view of. */
+function viewed(n: Node): Node | undefined {
+  let x: Node | undefined = n
+  while (x?.op === 'broadcast' || x?.op === 'reshape' || x?.op === 'permute') x = x.inputs[0]
+  return x
+}
+
+/** The maxima and minima of a graph on which none of its results depends: folded ones, and the greater of such a one and something else. */
 export function anchorsOf(graph: Graph): ReadonlySet<Node> {
   const nodes = nodesOf(graph)
+  const isFolded = (n: Node | undefined): boolean =>
+    n?.op === 'reduce' && (n.attrs.combiner === 'max' || n.attrs.combiner === 'min')
+  if (!nodes.some(isFolded)) return new Set()
   const isExtreme = (n: Node): boolean =>
-    n.op === 'reduce' && (n.attrs.combiner === 'max' || n.attrs.combiner === 'min')
-  if (!nodes.some(isExtreme)) return new Set()
+    isFolded(n) || ((n.op === 'max' || n.op === 'min') && n.inputs.some((x) => isFolded(viewed(x))))
   const users = usersOf(nodes)
   const roots = new Set(rootsOf(graph))
   return new Set(nodes.filter((n) => isExtreme(n) && isAnchor(n, nodes, users, roots)))

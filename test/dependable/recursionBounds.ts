@@ -111,7 +111,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/schedule/simt/part/packed.ts: mostOf': 'values',
   'src/schedule/simt/part/packed.ts: packedForm.isSmall': ['fixed', 'an exact sum of two in an operation of two'],
   'src/schedule/simt/part/packed.ts: readsOfForm': ['fixed', 'an exact sum of two in an operation of two'],
-  'src/schedule/simt/part/part.ts: Part.isDescending.grows': 'values',
+  'src/schedule/simt/layout/programOrder.ts: startsAt': 'values',
   'src/schedule/simt/part/part.ts: Part.isMultiple': 'values',
   'src/schedule/simt/precision/alreadyRounded.ts: compute, isAlreadyRounded': 'values',
   'src/kernel/walk.ts: allStmts': 'statement nesting',

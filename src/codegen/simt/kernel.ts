@@ -269,7 +269,7 @@ function blocksAlong(unit: Unit, { name, extent, open }: AxisInfo, block: number
 function lowerPart(
   unit: Unit,
   info: Part,
-  { part, layout, body }: PartSchedule,
+  { part, layout, order, body }: PartSchedule,
   { own, ends }: Member,
   all: Block,
   summary: string[],
@@ -281,7 +281,7 @@ function lowerPart(
   const out: Block = isOpen ? [] : all
   // Programs beyond those of this launch have nothing to do.
   if (isOpen) all.push({ k: 'if', cond: lt(own, programs), body: out, otherwise: [] })
-  const ranges = openBlocks(unit, info, part.grid, { own, ends }, counts, out)
+  const ranges = openBlocks(unit, info, part.grid, { own, ends, order }, counts, out)
   const scope = new Scope(unit, info, layout, new Map(), ranges, new Map())
   const held = [...layout.axes.keys()].filter((a) => info.axis(a).role !== 'loop')
   emitSequence(scope.openWhole(held, out), body, out)
@@ -292,37 +292,63 @@ function openBlocks(
   unit: Unit,
   info: Part,
   grid: readonly GridAxis[],
-  { own, ends }: Member,
+  { own, ends, order }: Member & Pick<PartSchedule, 'order'>,
   counts: ReadonlyMap<string, Ex>,
   out: Block,
 ): Map<string, AxisRange> {
   const ranges = new Map<string, AxisRange>()
   let rest = own
-  const nameRest = (value: Ex): void => {
-    const name = unit.name('rest')
+  const named = (wish: string, value: Ex): Ex => {
+    const name = unit.name(wish)
     out.push({ k: 'let', name, value })
-    rest = v(value.type, name)
+    return v(value.type, name)
   }
-  if (grid.length > 1 && rest.k !== 'var') nameRest(rest)
-  const cut = grid.filter((g) => Math.ceil(info.axis(g.axis).extent / g.block) > 1)
-  for (const [i, { axis, block }] of [...cut.entries()].reverse()) {
-    const { tail, type } = info.axis(axis)
-    const blocks = counts.get(axis) ?? int(1)
-    const number = i === 0 ? rest : bin('%', rest, blocks)
-    const index = info.isDescending(axis) ? sub(sub(cast(number.type, blocks), lit(number.type, 1)), number) : number
-    const name = unit.name(block === 1 ? axis : `${axis}_start`)
-    out.push({ k: 'let', name, value: mul(cast(type, index), int(block)) })
-    if (i > 0) nameRest(bin('/', rest, blocks))
-    const start = v(type, name)
-    let end = add(start, int(block))
-    if (tail) {
-      const last = unit.name(`${axis}_end`)
-      out.push({ k: 'let', name: last, value: least(end, ends.get(axis) ?? extentOf(unit, info.axis(axis))) })
-      end = v(type, last)
-    }
-    ranges.set(axis, { start, end })
+  if (grid.length > 1 && rest.k !== 'var') rest = named('rest', rest)
+  const blocksOf = (axis: string): Ex => counts.get(axis) ?? int(1)
+  const startOf = ({ axis, block }: GridAxis, number: Ex): Ex => {
+    const isLastFirst = order?.axis === axis && order.descends
+    const last = sub(cast(number.type, blocksOf(axis)), lit(number.type, 1))
+    const index = isLastFirst ? sub(last, number) : number
+    return named(block === 1 ? axis : `${axis}_start`, mul(cast(info.axis(axis).type, index), int(block)))
+  }
+  const open = ({ axis, block }: GridAxis, start: Ex): void => {
+    const end = add(start, int(block))
+    const cut = (): Ex => named(`${axis}_end`, least(end, ends.get(axis) ?? extentOf(unit, info.axis(axis))))
+    ranges.set(axis, { start, end: info.axis(axis).tail ? cut() : end })
+  }
+  let cut = grid.filter((g) => Math.ceil(info.axis(g.axis).extent / g.block) > 1)
+  const first = cut.find((g) => g.axis === order?.axis)
+  if (first !== undefined && order !== undefined && order.together > 1) {
+    cut = cut.filter((g) => g !== first)
+    const rows = cut.reduce((n, g) => n * Math.ceil(info.axis(g.axis).extent / g.block), 1)
+    const blocks = Math.ceil(info.axis(first.axis).extent / first.block)
+    const { number, row } = inTurn(rest, rows, blocks, order.together, named)
+    open(first, startOf(first, number))
+    rest = row
+  }
+  for (const [i, g] of [...cut.entries()].reverse()) {
+    const start = startOf(g, i === 0 ? rest : bin('%', rest, blocksOf(g.axis)))
+    if (i > 0) rest = named('rest', bin('/', rest, blocksOf(g.axis)))
+    open(g, start)
   }
   return ranges
+}
+
+/** A program's block of the axis along which programs differ, and its row of the grid's other axes, of which so many are in turn at every block. */
+function inTurn(
+  own: Ex,
+  rows: number,
+  blocks: number,
+  together: number,
+  named: (wish: string, value: Ex) => Ex,
+): { readonly number: Ex; readonly row: Ex } {
+  const { type } = own
+  const of = (n: number): Ex => lit(type, n)
+  if (together === rows) return { number: bin('/', own, of(rows)), row: named('row', bin('%', own, of(rows))) }
+  const begun = named('begun', mul(bin('/', own, of(together * blocks)), of(together)))
+  const inside = named('inside', bin('%', own, of(together * blocks)))
+  const width = rows % together === 0 ? of(together) : named('in_turn', least(of(together), sub(of(rows), begun)))
+  return { number: bin('/', inside, width), row: named('row', add(begun, bin('%', inside, width))) }
 }
 
 /** Blocks along each dispatch dimension for a number of programs: x at most `most`, the rest along y. */

@@ -9,6 +9,7 @@ import { type Analysis, isAligned } from './analysis.ts'
 import { tooManyBound } from './bindings.ts'
 import { type ChainRole, chainForm, chainRole, stagedOperands, widthsOf } from './chain.ts'
 import { cutShared, partAxis } from './chainParts.ts'
+import { chainStep } from './chainStep.ts'
 import type { MatrixRole } from './fusedReductions.ts'
 import { bySpacing, programsOf } from './gridAxes.ts'
 import { type Blocked, blockRole } from './matrixBlocks.ts'
@@ -144,7 +145,9 @@ export function chainBlocks(
   { chains: given, dotBlock, minPrograms }: Machine,
 ): ChainBlocks {
   const chains = role.vectors === undefined ? given : undefined
-  const { rows: most, shared: step } = role.vectors ?? chains ?? { rows: dotBlock.m, shared: dotBlock.k }
+  const { rows: most } = role.vectors ?? chains ?? { rows: dotBlock.m }
+  const ofLoop = chains === undefined ? dotBlock.k : chainStep(body, role, extents, chains)
+  const step = role.vectors?.shared ?? ofLoop
   const extent = (axis: string): number => extents.get(axis) ?? 1
   const outermost = (axes: readonly string[]): string[] => bySpacing(body, axes).reverse()
   const whole = chains?.grain !== undefined

@@ -58,6 +58,10 @@ function printPart(part: Part, s: PartSchedule): string[] {
   }
   if (s.next !== undefined)
     out.push(`  asks for the row of the program that comes ${s.next.distance} indices of ${s.next.axis} later`)
+  if (s.order !== undefined)
+    out.push(
+      `  programs from the ${s.order.descends ? 'last' : 'first'} block of ${s.order.axis}, which is the longest${s.order.together > 1 ? `, ${s.order.together} rows of the grid in turn` : ''}`,
+    )
   return out
 }
 

@@ -11,6 +11,7 @@ import { type LaunchShape, launchShapeOf } from './layout/launchShape.ts'
 import type { Layout } from './layout/layout.ts'
 import { nextProgramOf } from './layout/nextProgram.ts'
 import { mainLayout } from './layout/partLayout.ts'
+import { programOrderOf } from './layout/programOrder.ts'
 import { separateLoops } from './part/loopAxes.ts'
 import { declaredOf, Part } from './part/part.ts'
 import { unionOf } from './part/union.ts'
@@ -62,7 +63,8 @@ export function scheduleThreads(
     const part = parts[i] ?? new Part(g.part, kernel.mode, declared, machine)
     const layout = mainLayout(part, machine, team.threads * team.cluster)
     const next = isAlone ? nextProgramOf(part, layout, team, programs, machine) : undefined
-    const schedule = { ...g, first, layout, next, body: bodyOf(setting, part, layout) }
+    const order = programOrderOf(part, machine)
+    const schedule = { ...g, first, layout, next, order, body: bodyOf(setting, part, layout) }
     first += g.programs
     return schedule
   })

@@ -8,6 +8,7 @@ import type { SimtMachine } from '../../target/simt.ts'
 import type { LaunchShape } from './layout/launchShape.ts'
 import type { Layout } from './layout/layout.ts'
 import type { NextProgram } from './layout/nextProgram.ts'
+import type { ProgramOrder } from './layout/programOrder.ts'
 import type { Part } from './part/part.ts'
 import type { PartGroup, TableEntry } from './part/union.ts'
 import type { Sequence } from './sequence/sequence.ts'
@@ -40,6 +41,8 @@ export interface PartSchedule extends PartGroup {
   readonly layout: Layout
   /** The program whose rows are asked for early. */
   readonly next: NextProgram | undefined
+  /** The order of its programs, where some are longer. */
+  readonly order: ProgramOrder | undefined
   /** What its threads do, in order. */
   readonly body: Sequence
 }

@@ -89,7 +89,10 @@ export function mainLayout(part: Part, machine: SimtMachine, threads?: number): 
   const ofProduct = product === undefined ? vectors : productLayout(product, spread ?? 0)
   const forced = part.chain === undefined ? ofProduct : chainLayout(part.chain, spread ?? 0)
   const rows = rowAxes(part)
-  return layoutOf(part, { nests, lets, stores, serial, folded, rows, own, threads: spread, asked: { forced } }, machine)
+  // A chain's tiles stand in registers whole.
+  const registers = part.chain === undefined ? machine.registers : Number.POSITIVE_INFINITY
+  const wanted = { nests, lets, stores, serial, folded, rows, own, threads: spread, asked: { forced } }
+  return layoutOf(part, wanted, { ...machine, registers })
 }
 
 /** Threads of a part of windows: one for every point of the axes that they do not go along. */

@@ -1,6 +1,6 @@
 /** What the lowering knows of a kernel part before it emits code: axes, nests, which stages have layouts of their own. */
 
-import { type Atom, axesOf, valuesOf } from '../../../affine/expr.ts'
+import { type Atom, valuesOf } from '../../../affine/expr.ts'
 import { startOf } from '../../../kernel/axes.ts'
 import { foldAxes } from '../../../kernel/folds.ts'
 import { axisType, type IndexType } from '../../../kernel/indexType.ts'
@@ -213,17 +213,6 @@ export class Part {
     const alignmentOf = (a: Atom): number => (a.kind === 'axis' ? this.alignment(a.name) : 1)
     const { terms, offset } = op.expr
     return offset % by === 0 && terms.every((t) => (t.coef * alignmentOf(t.atom)) % by === 0)
-  }
-
-  /** Whether programs take the blocks of an axis from the last one: those of a chain whose loops end where the block does, so that the longest begin first. */
-  isDescending(axis: string): boolean {
-    if (!this.isChain) return false
-    const grows = (id: ValueId | undefined): boolean => {
-      const op = id === undefined ? undefined : this.lets.get(id)?.op
-      if (op?.kind === 'scalar') return op.args.some(grows)
-      return op?.kind === 'index' && axesOf(op.expr).has(`${axis}.start`)
-    }
-    return this.loops.some((l) => grows(l.to) && !grows(l.from))
   }
 
   /** Whether a product only adds to what a loop carries from nothing: its terms may be summed apart. */

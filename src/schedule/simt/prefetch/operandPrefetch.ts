@@ -95,7 +95,7 @@ export function operandPrefetchOf(at: Place, s: LoopStmt, before: readonly LetSt
   // A loop of as few blocks as there are slots begins with all of them on their way.
   const blocks = halfway ? Number.POSITIVE_INFINITY : mostBlocks(part, s)
   const slots = Math.min(leavesRoom(at, [...copied, ...ahead], tileBytes) ? 2 : longest, blocks)
-  const meetsHalfway = halfway && slots === most
+  const meetsHalfway = halfway && slots > 2
   for (const c of copied) at.shared.share(tileArray(c.tile, slots))
   if (meetsHalfway) at.shared.slots('u64', 1, '_halfway')
   for (const a of ahead) for (const x of a.loads) at.shared.share(copiesArray(x, a.layout, slots))
