@@ -32,12 +32,14 @@ function endOfAtom(
     const at = blockOf(atom.name)
     return at === undefined ? undefined : ix.addConst(ix.axis(`${atom.name}.start`, at.extent), last(at.block))
   }
-  if (atom.kind !== 'mod') return undefined
-  // The remainder of an axis whose blocks stand in whole ones.
+  if (atom.kind !== 'mod' && atom.kind !== 'div') return undefined
   const [only, more] = atom.of.terms
-  if (only === undefined || more !== undefined || only.coef !== 1 || atom.of.offset !== 0 || only.atom.kind !== 'axis')
-    return undefined
+  if (only === undefined || more !== undefined || only.coef !== 1 || only.atom.kind !== 'axis') return undefined
   const at = blockOf(only.atom.name)
-  if (at === undefined || atom.by % at.block !== 0) return undefined
-  return ix.addConst(ix.mod(ix.axis(`${only.atom.name}.start`, at.extent), atom.by), last(at.block))
+  if (at === undefined) return undefined
+  const start = ix.axis(`${only.atom.name}.start`, at.extent)
+  if (atom.kind === 'div') return ix.div(ix.addConst(start, last(at.block) + atom.of.offset), atom.by)
+  // The remainder of an axis whose blocks stand in whole ones.
+  if (atom.of.offset !== 0 || atom.by % at.block !== 0) return undefined
+  return ix.addConst(ix.mod(start, atom.by), last(at.block))
 }

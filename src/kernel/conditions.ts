@@ -57,13 +57,16 @@ export class Conditions {
       const sides: Either = [this.holding(x, truth).bounds, this.holding(y, truth).bounds]
       return { bounds: [], either: sides.every((s) => s.length > 0) ? [sides] : [], isAll: false }
     }
-    const [a, b] = [this.positionOf(x), this.positionOf(y)]
-    if (a === undefined || b === undefined) return nothing
     const between = (expr: ix.Expr, lo: number, hi: number): Holding => ({
       bounds: [{ expr, lo, hi }],
       either: [],
       isAll: true,
     })
+    const [a, b] = [this.positionOf(x), this.positionOf(y)]
+    if (a === undefined || b === undefined) {
+      const near = this.distanceWithin(truth ? op.op : opposite[op.op], x, y)
+      return near === undefined ? nothing : between(near.of, -near.most, near.most + 1)
+    }
     const atLeast = (e: ix.Expr, lo: number): Holding => between(e, lo, ix.rangeOf(e).hi + 1)
     switch (truth ? op.op : opposite[op.op]) {
       case 'le':
@@ -81,6 +84,22 @@ export class Conditions {
     }
   }
 
+  /** A distance of positions that a comparison says is so large at most. */
+  private distanceWithin(
+    op: string | undefined,
+    x: ValueId,
+    y: ValueId,
+  ): { readonly of: ix.Expr; readonly most: number } | undefined {
+    const isLess = op === 'lt' || op === 'le'
+    if (!isLess && op !== 'gt' && op !== 'ge') return undefined
+    const [less, more] = isLess ? [x, y] : [y, x]
+    const distance = this.lets.get(less)?.op
+    const [arg] = distance?.kind === 'scalar' && distance.op === 'abs' ? distance.args : []
+    const [of, limit] = [arg === undefined ? undefined : this.positionOf(arg), this.positionOf(more)]
+    if (of === undefined || limit === undefined || limit.terms.length > 0) return undefined
+    return { of, most: op === 'lt' || op === 'gt' ? limit.offset - 1 : limit.offset }
+  }
+
   /** An integer as an expression of positions. */
   private positionOf(id: ValueId): ix.Expr | undefined {
     if (!this.positions.has(id)) this.positions.set(id, this.findPosition(id))
@@ -93,9 +112,15 @@ export class Conditions {
     const { op } = l
     if (op.kind === 'index') return op.expr
     if (op.kind === 'const') return typeof op.value === 'number' ? ix.constant(op.value) : undefined
-    if (op.kind !== 'scalar' || (op.op !== 'add' && op.op !== 'sub')) return undefined
+    if (op.kind !== 'scalar' || !['add', 'sub', 'div', 'rem'].includes(op.op)) return undefined
     const [x, y] = op.args.map((a) => this.positionOf(a))
     if (x === undefined || y === undefined) return undefined
+    if (op.op === 'div' || op.op === 'rem') {
+      // Quotients of integers round to zero, those of positions down.
+      const by = y.terms.length === 0 ? y.offset : 0
+      if (by <= 0 || ix.rangeOf(x).lo < 0) return undefined
+      return op.op === 'div' ? ix.div(x, by) : ix.mod(x, by)
+    }
     const e = op.op === 'add' ? ix.add(x, y) : ix.sub(x, y)
     const { lo, hi } = ix.rangeOf(e)
     // Nothing wraps.

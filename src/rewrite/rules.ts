@@ -4,6 +4,7 @@ import { broadcastRules, pastRules } from './broadcasts.ts'
 import { constantRules } from './constants.ts'
 import { contractionRules } from './contraction.ts'
 import { convolutionRules } from './convolution.ts'
+import { decidedComparisonRules } from './decidedComparisons.ts'
 import { knownPositionRules } from './knownPositions.ts'
 import { firstRules, normalRules } from './normalise.ts'
 import { positionRules } from './positions.ts'
@@ -28,6 +29,7 @@ export const allRules: readonly Rule[] = [
   ...contractionRules,
   ...shortIntegerRules,
   ...positionRules,
+  ...decidedComparisonRules,
   ...shortIndexRules,
   ...convolutionRules,
 ]

@@ -33,7 +33,17 @@ export function rangeOf(n: Node, steps = mostSteps): Range | undefined {
   if (known.length === 0) return undefined
   if (movesElements(n)) return known[0]
   if (n.op === 'pad') return paddedRange(n, known[0])
+  if (n.op === 'div' || n.op === 'rem') return n.dtype === 'i32' ? exact(n, rangeOfQuotient(n.op, known)) : undefined
   return exact(n, isScalarOp(n.op) && n.op !== 'select' ? rangeThrough(n.op, known) : undefined)
+}
+
+/** Bounds of a quotient of integers, rounded to zero, or of its remainder, by positive ones. */
+function rangeOfQuotient(op: 'div' | 'rem', [a, b]: readonly Range[]): Range | undefined {
+  if (a === undefined || b === undefined || b.lo <= 0) return undefined
+  const least = (x: number): number => Math.trunc(x / (x < 0 ? b.lo : b.hi))
+  const greatest = (x: number): number => Math.trunc(x / (x < 0 ? b.hi : b.lo))
+  if (op === 'div') return { lo: least(a.lo), hi: greatest(a.hi) }
+  return { lo: Math.max(Math.min(a.lo, 0), 1 - b.hi), hi: Math.min(Math.max(a.hi, 0), b.hi - 1) }
 }
 
 /** Bounds that a node's dtype holds. */

@@ -64,6 +64,18 @@ const forms: Readonly<Record<string, Form>> = {
     const e = c.exp(c.sub(s, c.reduceMax(s, -2, true)))
     return c.matmul(turned(c.div(e, c.sum(e, -2, true))), v)
   },
+  'one more weight, of a score of zero': (q, k, v) => {
+    const s = scores(q, k)
+    const m = greatest(s)
+    const e = c.exp(c.sub(s, m))
+    return c.matmul(c.div(e, c.add(total(e), c.exp(c.neg(m)))), v)
+  },
+  'the same, and the greatest at least zero': (q, k, v) => {
+    const s = scores(q, k)
+    const m = c.max(greatest(s), 0)
+    const e = c.exp(c.sub(s, m))
+    return c.matmul(c.div(e, c.add(total(e), c.exp(c.neg(m)))), v)
+  },
   'weights in f32': (q, k, v) => c.matmul(c.cast(softmax(c.cast(scores(q, k), 'f32')), q.dtype), v),
   'a residual behind': (q, k, v) => c.add(c.matmul(softmax(scores(q, k)), v), q),
 }

@@ -48,6 +48,16 @@ const anchors: Readonly<Record<string, (x: Node) => Node | readonly Node[]>> = {
     const m = maxOf(x)
     return c.add(c.log(c.sum(c.exp(c.sub(x, m)), -1, true)), m)
   },
+  'one more weight, of a score of zero': (x) => {
+    const m = maxOf(x)
+    const e = c.exp(c.sub(x, m))
+    return c.div(e, c.add(c.sum(e, -1, true), c.exp(c.neg(m))))
+  },
+  'the greater of a maximum and zero': (x) => {
+    const m = c.max(maxOf(c.sub(x, 0.5)), 0)
+    const e = c.exp(c.sub(x, m))
+    return c.div(e, c.add(c.sum(e, -1, true), c.exp(c.neg(m))))
+  },
 }
 
 const others: Readonly<Record<string, (x: Node) => Node | readonly Node[]>> = {
@@ -75,6 +85,14 @@ const others: Readonly<Record<string, (x: Node) => Node | readonly Node[]>> = {
     const square = c.matmul(x, c.permute(x, [1, 0]))
     const m = c.reduceMax(square, -1)
     return c.sub(c.add(square, m), c.reshape(m, [3, 1]))
+  },
+  'a number beside the weights': (x) => {
+    const e = c.exp(c.sub(x, maxOf(x)))
+    return c.div(e, c.add(c.sum(e, -1, true), 1))
+  },
+  'weights of half the exponent beside the weights': (x) => {
+    const d = c.sub(x, maxOf(x))
+    return c.div(c.exp(d), c.add(c.sum(c.exp(d), -1, true), c.sum(c.exp(c.mul(d, 0.5)), -1, true)))
   },
   'twice the exponent below': (x) => {
     const d = c.sub(x, maxOf(x))

@@ -52,14 +52,21 @@ export function visibleOf(
     const from: ix.Expr[] = []
     const to: ix.Expr[] = []
     for (const { expr, lo, hi } of bounds) {
-      const step = expr.terms.find(({ atom }) => atom.kind === 'axis' && atom.name === axis)?.coef
-      if (step !== 1 && step !== -1) continue
-      const rest = ix.sub(expr, ix.mul(ix.axis(axis, extent), step))
+      const term = expr.terms.find((t) => blocksOfAxis(t.atom, axis) !== undefined)
+      const blocks = term === undefined ? undefined : blocksOfAxis(term.atom, axis)
+      if (term === undefined || blocks === undefined || Math.abs(term.coef) !== 1) continue
+      const count = ix.div(ix.addConst(ix.axis(axis, extent), blocks.offset), blocks.size)
+      const rest = ix.sub(expr, ix.mul(count, term.coef))
       const [least, most] = [endOfBlocks(rest, blockOf, 'least'), endOfBlocks(rest, blockOf, 'most')]
       if (least === undefined || most === undefined || ix.axesOf(rest).has(axis)) continue
-      // lo <= t + rest < hi, or lo <= rest - t < hi.
-      from.push(step === 1 ? ix.addConst(ix.mul(most, -1), lo) : ix.addConst(least, 1 - hi))
-      to.push(step === 1 ? ix.addConst(ix.mul(least, -1), hi) : ix.addConst(most, 1 - lo))
+      // lo <= t + rest < hi, or lo <= rest - t < hi, of t = floor((axis + offset) / size).
+      const [first, end] =
+        term.coef === 1
+          ? [ix.addConst(ix.mul(most, -1), lo), ix.addConst(ix.mul(least, -1), hi)]
+          : [ix.addConst(least, 1 - hi), ix.addConst(most, 1 - lo)]
+      const place = (e: ix.Expr): ix.Expr => ix.addConst(ix.mul(e, blocks.size), -blocks.offset)
+      from.push(place(first))
+      to.push(place(end))
     }
     return {
       from: from.filter((e) => ix.rangeOf(e).hi > 0),
@@ -74,6 +81,15 @@ export function visibleOf(
     from: [...certain.from, ...pairs.flatMap(([x, y]) => either(x.from, y.from))],
     to: [...certain.to, ...pairs.flatMap(([x, y]) => either(x.to, y.to))],
   }
+}
+
+/** The blocks of an axis that an atom counts: the axis itself, or a quotient of it. */
+function blocksOfAxis(atom: ix.Atom, axis: string): { readonly size: number; readonly offset: number } | undefined {
+  if (atom.kind === 'axis') return atom.name === axis ? { size: 1, offset: 0 } : undefined
+  if (atom.kind !== 'div') return undefined
+  const [only, more] = atom.of.terms
+  const isAxis = only?.coef === 1 && more === undefined && only.atom.kind === 'axis' && only.atom.name === axis
+  return isAxis ? { size: atom.by, offset: atom.of.offset } : undefined
 }
 
 /** The average part of an axis that the blocks of a grid see, of some of them. */

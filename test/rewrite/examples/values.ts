@@ -36,6 +36,25 @@ const positionExamples: Readonly<Record<string, Example>> = Object.fromEntries(
   ]),
 )
 
+/** Comparisons of places, of their remainders and quotients, with numbers that they may reach or not. */
+const boundExamples: Readonly<Record<string, Example>> = Object.fromEntries(
+  (['lt', 'le', 'gt', 'ge'] as const).map((op): [string, Example] => [
+    `${op}-of-bounds`,
+    (d) => {
+      const shape = [3, 4]
+      const at = make(
+        'sub',
+        [make('iota', [], { axis: 1, shape, dtype: 'i32' }), d.full(shape, 'i32', d.rng.int(0, 5))],
+        {},
+      )
+      const by = d.full(shape, 'i32', d.rng.int(1, 4))
+      const x = d.rng.pick([at, make('rem', [at, by], {}), make('div', [at, by], {})])
+      const y = d.full(shape, 'i32', d.rng.int(-6, 6))
+      return d.graph(make(op, d.rng.chance(0.5) ? [x, y] : [y, x], {}))
+    },
+  ]),
+)
+
 /** Comparisons of i64 that stand for several elements each with places. */
 const labelled = (d: Draw, op: ScalarOp): Graph => {
   const label = d.rng.chance(0.5) ? d.param([3], 'i64') : cast(d.param([3], d.rng.pick(['u32', 'u64', 'f32'])), 'i64')
@@ -79,6 +98,7 @@ function wideIndex(d: Draw, n: number): Node {
 
 export const valueExamples: Readonly<Record<string, Example>> = {
   ...positionExamples,
+  ...boundExamples,
   'gather-at-short-indices': (d) => {
     const n = d.rng.int(1, 7)
     const attrs = { shape: [6], sources: [{ input: 0 }, { input: 1 }] } as const
