@@ -1,10 +1,11 @@
 /**
  * Operands and results of products that are the user's and whose rows begin anywhere: each is a value of its own as well (an identity). Planning stores
  * the copy of an operand, and the product before the copy that is the result, in rows of whole groups (src/plan/cost/paddedRows.ts) where
- * the model finds that quicker than multiplying what is read, or storing what is made, element by element.
+ * the model finds that quicker than multiplying what is read, or storing what is made, element by element. So are operands that are joined of
+ * several tensors (tokens before others, halves of a rotation): of a value that is stored tiles are copied, of others they are chosen element by element.
  */
 import { inOrigin } from '../diagnostics/origin.ts'
-import type { Graph, Node } from '../graph/node.ts'
+import type { Graph, Node, NodeOf } from '../graph/node.ts'
 import { mapGraph, nodesOf, usersOf, withInputs } from '../graph/traverse.ts'
 import type { NumericsMode } from '../kernel/ir.ts'
 import { pairsOf } from '../plan/body/alignment.ts'
@@ -14,7 +15,7 @@ import type { Machine } from '../target/machine.ts'
 import { isForUnit, stored } from './windowOrder.ts'
 
 /** The graph with such values around its products on matrix units; itself where there are none. */
-export function alignProducts(graph: Graph, { rowAlignment }: Machine, mode: NumericsMode): Graph {
+export function alignProducts(graph: Graph, { rowAlignment, dotBlock }: Machine, mode: NumericsMode): Graph {
   if (mode === 'strict' || rowAlignment === undefined) return graph
   const copies = new Map<Node, Node>()
   const copyOf = (n: Node): Node => {
@@ -23,15 +24,20 @@ export function alignProducts(graph: Graph, { rowAlignment }: Machine, mode: Num
     return copy
   }
   const results = resultsOf(graph, rowAlignment)
+  const fewest = Math.min(...(dotBlock.grains ?? [dotBlock.m]))
   return mapGraph(graph, (node, inputs) => {
     if (node.op !== 'contract' || !isForUnit(node)) return withInputs(node, inputs)
     return inOrigin(node.origin, () => {
       const product = withInputs(
         node,
-        inputs.map((x) => {
+        inputs.map((x, i) => {
           const source = sourceOf(x)
           if (source === undefined) return x
-          if (source.node.op !== 'concat' && alignedRow(source.node, rowAlignment) === undefined) return x
+          const isCopied =
+            source.node.op === 'concat'
+              ? usesOf(node, i) >= fewest
+              : alignedRow(source.node, rowAlignment) !== undefined
+          if (!isCopied) return x
           return source.views.reduceRight<Node>((inner, view) => withInputs(view, [inner]), copyOf(source.node))
         }),
       )
@@ -50,7 +56,13 @@ function resultsOf(graph: Graph, rowAlignment: NonNullable<Machine['rowAlignment
   return new Set(graph.outputs.map(storageOf).filter((n) => alignedRow(n, rowAlignment) !== undefined && seen.has(n)))
 }
 
-/** The input or constant that an operand is a view of, and the views (outermost first), if none counts through its rows and others as one. */
+/** How often a product takes each element of an operand. */
+function usesOf({ attrs: { lhs, rhs, out }, shape }: NodeOf<'contract'>, operand: number): number {
+  const own = operand === 0 ? lhs : rhs
+  return [...out].reduce((n, letter, d) => (own.includes(letter) ? n : n * (shape[d] ?? 1)), 1)
+}
+
+/** The concatenation, or the input or constant, that an operand is a view of, and the views (outermost first); of the latter, if none counts through its rows and others as one. */
 function sourceOf(operand: Node): { readonly node: Node; readonly views: readonly Node[] } | undefined {
   const views: Node[] = []
   let node = operand
