@@ -2,7 +2,6 @@
  * Comparisons of integers whose bounds decide them: the sign of a remainder of places, as `//` and `%` of Python ask for it. What is left of those is the
  * quotient itself, and masks by blocks of positions are seen as such.
  */
-import type { Node } from '../graph/node.ts'
 import type { Range } from '../scalar/narrow.ts'
 import { fullOf } from './facts.ts'
 import { type Rule, rule } from './rule.ts'
@@ -16,8 +15,6 @@ function decided(op: 'lt' | 'le' | 'gt' | 'ge', x: Range, y: Range): boolean | u
   return (isStrict ? a.lo >= b.hi : a.lo > b.hi) ? false : undefined
 }
 
-const isShort = (n: Node | undefined): boolean => n?.dtype === 'i32'
-
 export const decidedComparisonRules: readonly Rule[] = (['lt', 'le', 'gt', 'ge'] as const).map((op) =>
   rule(
     op,
@@ -27,7 +24,7 @@ export const decidedComparisonRules: readonly Rule[] = (['lt', 'le', 'gt', 'ge']
     (node, { generic }) => {
       const [x, y] = node.inputs
       // Places of other extents have other bounds.
-      if (generic !== undefined || x === undefined || y === undefined || !isShort(x)) return undefined
+      if (generic !== undefined || x === undefined || y === undefined || x.dtype !== 'i32') return undefined
       const [a, b] = [rangeOf(x), rangeOf(y)]
       const known = a === undefined || b === undefined ? undefined : decided(op, a, b)
       return known === undefined ? undefined : fullOf(node.shape, 'bool', known)

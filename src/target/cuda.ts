@@ -63,7 +63,7 @@ export const cudaTarget: SimtTarget = {
     long: { shared: 128, columns: 192, columnsBeside: 176 },
     bytes: chainBytes(cudaSimt.maxSharedBytes),
     columns: 400,
-    rates: { narrow: 6e14, beyond: 128, wide: 4.2e14 },
+    rates: { narrow: 6e14, beyond: 128, widePair: 5e14, wide: 4.2e14 },
     hidden: 0.9,
   },
   // Rates beside those of products that store their results, which reach half of what large ones do (bench/NOTES.md).
@@ -139,7 +139,7 @@ export function cudaTargetOf({
   const { chains, vectorChains, precision, ...others } = cudaTarget
   const maxSharedBytes = Math.min(cudaSimt.maxSharedBytes, sharedBytes)
   // Only groups of warps leave room for wide results and long steps, and reach the unit's rate; single warps read tiles of any width alike.
-  const rates = { narrow: 2.6e14, beyond: 128, wide: 2.6e14 }
+  const rates = { narrow: 2.6e14, beyond: 128, widePair: 2.6e14, wide: 2.6e14 }
   const alone = { width: 128, columns: 320, rates, hidden: 0, wide: { beyond: 0, grain: 16 }, long: undefined }
   return {
     ...others,

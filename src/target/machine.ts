@@ -176,8 +176,16 @@ export interface Machine {
     readonly bytes?: number
     /** Columns that registers hold of a row, those of a step of every tile and all of the sums. Absent: they are not counted. */
     readonly columns?: number
-    /** Multiplications and additions a second of halves, of widths up to `beyond` and above. Absent: those of other products, which wait for their blocks' ends. */
-    readonly rates?: { readonly narrow: number; readonly beyond: number; readonly wide: number }
+    /**
+     * Multiplications and additions a second of halves, of widths up to `beyond` and above, there of chains of one tile and one sum and of others. Absent: those of other
+     * products, which wait for their blocks' ends.
+     */
+    readonly rates?: {
+      readonly narrow: number
+      readonly beyond: number
+      readonly widePair: number
+      readonly wide: number
+    }
     /** The share of the arithmetic between products that goes on while the unit multiplies (none unless given). */
     readonly hidden?: number
   }

@@ -130,7 +130,9 @@ export function chainRate(
   if (rates === undefined || rate !== machine.matrixRate) return rate
   const widths = widthsOf(role, new Map(body.lets.map((l) => [l.id, l])), extents)
   const sum = (of: (n: number) => number): number => widths.reduce((n, w) => n + of(w), 0)
-  const whole = widths.some((w) => w > rates.beyond) ? rates.wide : rates.narrow
+  const isPair = role.tiles.length === 1 && role.sums.length === 1
+  const wide = isPair ? rates.widePair : rates.wide
+  const whole = widths.some((w) => w > rates.beyond) ? wide : rates.narrow
   return (whole * sum((w) => w)) / sum((w) => wholeWidth(w, machine.chains))
 }
 

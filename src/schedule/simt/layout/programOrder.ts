@@ -51,10 +51,18 @@ function startsAt(part: Part, id: ValueId | undefined, axis: string): boolean {
 /** Bytes that all programs at one place of the other axes go through: what stages in loops hold, over all of the loops. */
 function rowBytes(part: Part): number {
   const outer = new Set(part.part.grid.map((g) => g.axis))
-  let bytes = 0
+  const staged = new Map<ValueId, number>()
   for (const loop of part.loops)
-    for (const s of allStmts(loop.body))
-      if (s.kind === 'let' && s.op.kind === 'stage')
-        bytes += s.axes.filter((a) => !outer.has(a)).reduce((n, a) => n * part.axis(a).extent, dtypeBytes(s.dtype))
-  return Math.max(1, bytes)
+    for (const s of allStmts(loop.body)) {
+      if (s.kind !== 'let' || s.op.kind !== 'stage') continue
+      const axes = s.axes.filter((a) => !outer.has(a))
+      staged.set(
+        s.id,
+        axes.reduce((n, a) => n * part.axis(a).extent, dtypeBytes(s.dtype)),
+      )
+    }
+  return Math.max(
+    1,
+    [...staged.values()].reduce((n, b) => n + b, 0),
+  )
 }
