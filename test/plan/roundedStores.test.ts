@@ -1,6 +1,8 @@
 /** What a kernel of 16 bits stores and goes on with: rounded for both, as for kernels that read it. */
-import { expect, test } from 'vitest'
-import { full, jit, type Tensor } from '../../src/index.ts'
+import { beforeAll, expect, test } from 'vitest'
+import { full, jit, setDevice, type Tensor } from '../../src/index.ts'
+
+beforeAll(() => setDevice('wasm', { threads: 1 }))
 
 /** Sums of rows of 1 + 2^-12, which both half dtypes round to 1: in f32, of a sum in the dtype that is stored beside them or is not. */
 async function sumsOf(dtype: 'f16' | 'bf16', isStored: boolean, mode: 'fast' | 'strict' = 'fast'): Promise<number[]> {
