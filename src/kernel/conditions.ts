@@ -15,6 +15,12 @@ export interface Holding {
   readonly isAll: boolean
 }
 
+/** A condition that holds, or one that does not. */
+export interface Tested {
+  readonly id: ValueId
+  readonly truth: boolean
+}
+
 const nothing: Holding = { bounds: [], either: [], isAll: false }
 
 /** The conditions of some statements; what is known of a value is found once, for many may be made of one. */
@@ -35,6 +41,16 @@ export class Conditions {
     const found = this.find(id, truth)
     this.known.set(key, found)
     return found
+  }
+
+  /** Conditions that all hold, or do not, where one does (`truth`), or does not: what `and` joins. */
+  conjuncts(id: ValueId, truth: boolean): readonly Tested[] {
+    const op = this.lets.get(id)?.op
+    const [x, y] = op?.kind === 'scalar' ? op.args : []
+    if (op?.kind !== 'scalar' || x === undefined) return [{ id, truth }]
+    if (op.op === 'not') return this.conjuncts(x, !truth)
+    if (y === undefined || op.op !== (truth ? 'and' : 'or')) return [{ id, truth }]
+    return [...this.conjuncts(x, truth), ...this.conjuncts(y, truth)]
   }
 
   private find(id: ValueId, truth: boolean): Holding {
@@ -129,4 +145,4 @@ export class Conditions {
 }
 
 /** What holds where a comparison of integers does not. */
-const opposite: Readonly<Partial<Record<string, string>>> = { le: 'gt', lt: 'ge', ge: 'lt', gt: 'le', ne: 'eq' }
+export const opposite: Readonly<Partial<Record<string, string>>> = { le: 'gt', lt: 'ge', ge: 'lt', gt: 'le', ne: 'eq' }

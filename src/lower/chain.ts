@@ -6,7 +6,15 @@
 import * as ix from '../affine/expr.ts'
 import { invariant } from '../diagnostics/errors.ts'
 import { foldAxes } from '../kernel/folds.ts'
-import { type KernelPart, type LetStmt, operandsOf, type Stmt, type TileOp, type ValueId } from '../kernel/ir.ts'
+import {
+  type KernelAxis,
+  type KernelPart,
+  type LetStmt,
+  operandsOf,
+  type Stmt,
+  type TileOp,
+  type ValueId,
+} from '../kernel/ir.ts'
 import { ancestorsOf, liveLets, renameOperands } from '../kernel/walk.ts'
 import { type ChainFold, type ChainRole, chainForm } from '../plan/axes/chain.ts'
 import { partAxis } from '../plan/axes/chainParts.ts'
@@ -20,6 +28,7 @@ import type { Machine } from '../target/machine.ts'
 import { type DType, isFloat } from '../types/dtype.ts'
 import { type ChainState, chainStates, type FoldState, finishChain } from './chainStates.ts'
 import { carryingLoops } from './depthLoops.ts'
+import { type Ends, endsByData } from './endsByData.ts'
 import type { Launch } from './launch.ts'
 import { Params } from './params.ts'
 
@@ -45,7 +54,11 @@ export function lowerChain(name: string, planned: Body, roles: Roles, target: Ma
       (s): Stmt => ({ kind: 'store', param: params.stored(s), index: s.index, mask: s.mask ?? [], value: s.value }),
     )
   const own = chain.parts === undefined ? [] : [{ name: partAxis(chain.parts), extent: chain.parts.parts }]
-  const part: KernelPart = { axes: [...form.body.axes, ...own], grid: blocks.grid, body: [...statements, ...stores] }
+  const part: KernelPart = {
+    axes: [...form.body.axes, ...loop.axes, ...own],
+    grid: blocks.grid,
+    body: [...statements, ...stores],
+  }
   return {
     main: { kernel: { name, params: params.list, mode: 'fast', parts: [part] }, bindings: params.bindings },
     finishing: made === undefined ? [] : [finishChain(name, form.body, loop.combine(made), made, target)],
@@ -56,7 +69,7 @@ export function lowerChain(name: string, planned: Body, roles: Roles, target: Ma
 /** What is visible of one part of the shared axis. */
 function within({ from, to }: Visible, { axis, parts, length }: DepthParts): Visible {
   const first = ix.mul(ix.axis(`${partAxis({ axis, parts, length })}.start`, parts), length)
-  return { from: [...from, first], to: [...to, ix.addConst(first, length)] }
+  return { from: [...from, first], to: [...to, ix.addConst(first, length)], tested: [] }
 }
 
 /** What a loop carries of the anchor that sums are taken against, before and after a block. */
@@ -82,6 +95,8 @@ class ChainLoop {
   private readonly inside: LetStmt[] = []
   private readonly after: LetStmt[] = []
   readonly states: FoldState[] = []
+  /** Axes beside the body's. */
+  readonly axes: KernelAxis[] = []
   private readonly anchors = new Map<ValueId, Anchor>()
   /** Values that are made once, by what they are. */
   private readonly shared = new Map<string, ValueId>()
@@ -132,7 +147,8 @@ class ChainLoop {
       else if (loops(l)) this.inside.push(this.role.tiles.includes(l.id) ? this.tile(l) : l)
     }
     const { from: least, to: most } = this.whole(visible)
-    const [from, to] = [this.bound(least, 'max'), this.bound(most, 'min')]
+    const data = this.endsByData(visible)
+    const [from, to] = [this.bound(least, 'max', data?.from), this.bound(most, 'min', data?.to)]
     const bounds = { ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }
     const loop = carryingLoops(
       this.blocks.loops,
@@ -183,7 +199,7 @@ class ChainLoop {
   }
 
   /** Ends in whole blocks, where a matrix unit takes no less: what lies beyond is hidden all the same. */
-  private whole({ from, to }: Visible): Visible {
+  private whole({ from, to }: Visible): Pick<Visible, 'from' | 'to'> {
     const loop = this.blocks.loops.at(-1)
     if (!this.blocks.whole || loop === undefined) return { from, to }
     const down = (e: ix.Expr): ix.Expr => ix.mul(ix.div(e, loop.block), loop.block)
@@ -195,8 +211,30 @@ class ChainLoop {
     }
   }
 
-  /** An end of the loop, the greatest or least of some expressions. */
-  private bound(ends: Visible['from'], op: 'max' | 'min'): ValueId | undefined {
+  /** Where the loop begins and ends by what data say of a block of rows. */
+  private endsByData({ tested }: Visible): Ends | undefined {
+    const [loop, ...others] = this.blocks.loops
+    if (loop === undefined || others.length > 0) return undefined
+    const axis = this.body.axes.find((a) => a.name === loop.axis)
+    if (axis === undefined || axis.open !== undefined) return undefined
+    const names = new Set(this.body.axes.map((a) => a.name))
+    let whole = `${axis.name}_all`
+    while (names.has(whole)) whole += '_'
+    const ends = endsByData(tested, {
+      lets: this.lets,
+      rows: this.role.rows,
+      axis,
+      whole,
+      block: loop.block,
+      isWhole: this.blocks.whole,
+      emit: (dtype, axes, op) => this.emit(this.before, dtype, axes, op),
+    })
+    if (ends !== undefined) this.axes.push({ ...axis, name: whole })
+    return ends
+  }
+
+  /** An end of the loop, the greatest or least of some expressions and a value. */
+  private bound(ends: Visible['from'], op: 'max' | 'min', value?: ValueId): ValueId | undefined {
     const at = ends.flatMap((e): ValueId | readonly ValueId[] => {
       if (!isEither(e)) return this.emit(this.before, 'i32', [], { kind: 'index', expr: e })
       const [x, y] = e.map((side) => this.bound(side, op))
@@ -204,10 +242,11 @@ class ChainLoop {
       if (x === undefined || y === undefined) return []
       return this.emit(this.before, 'i32', [], { kind: 'scalar', op: other, args: [x, y] })
     })
-    return at.reduce<ValueId | undefined>(
-      (x, y) => (x === undefined ? y : this.emit(this.before, 'i32', [], { kind: 'scalar', op, args: [x, y] })),
-      undefined,
-    )
+    return at.reduce<ValueId | undefined>((x, y) => {
+      if (x === undefined) return y
+      const axes = x === value ? (this.before.find((l) => l.id === x)?.axes ?? []) : []
+      return this.emit(this.before, 'i32', axes, { kind: 'scalar', op, args: [x, y] })
+    }, value)
   }
 
   /** Axes of a product's operands and results: batch, rows, then the shared axes, the depth or columns. */

@@ -6,7 +6,7 @@
 import { type BlockedAxis, endOfBlocks } from '../../affine/blocks.ts'
 import * as ix from '../../affine/expr.ts'
 import type { Bound } from '../../affine/predicate.ts'
-import { Conditions, type Either } from '../../kernel/conditions.ts'
+import { Conditions, type Either, type Tested } from '../../kernel/conditions.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { isScalarOp, scalarInfo } from '../../scalar/ops.ts'
 import type { ChainFold, ChainForm } from './chain.ts'
@@ -21,13 +21,16 @@ export type EitherEnd = readonly [readonly ix.Expr[], readonly ix.Expr[]]
 export interface Visible {
   readonly from: readonly (ix.Expr | EitherEnd)[]
   readonly to: readonly (ix.Expr | EitherEnd)[]
+  /** Conditions without which no fold takes anything: of data, too. */
+  readonly tested: readonly Tested[]
 }
 
 export const isEither = (end: ix.Expr | EitherEnd): end is EitherEnd => Array.isArray(end)
 
-/** Bounds that hold wherever a fold takes anything, and pairs of which one does. */
-type Seeing = Bound | Either
+/** Bounds that hold wherever a fold takes anything, pairs of which one does, and the conditions themselves. */
+type Seeing = Bound | Either | Tested
 const isPair = (x: Seeing): x is Either => Array.isArray(x)
+const isTested = (x: Seeing): x is Tested => 'truth' in x
 
 /** What the blocks of a grid see of the axis of the innermost loop, whatever the indices of the loops around it. */
 export function visibleOf(
@@ -36,12 +39,16 @@ export function visibleOf(
   extents: ReadonlyMap<string, number>,
 ): Visible {
   const axis = loops.at(-1)?.axis
-  if (axis === undefined) return { from: [], to: [] }
+  if (axis === undefined) return { from: [], to: [], tested: [] }
   const seen = new Seen(new Map(form.body.lets.map((l) => [l.id, l])), form.folds)
   const [first, ...others] = form.folds.map((f) => seen.by(f))
   const boundKey = ({ expr, lo, hi }: Bound): string => `${lo} ${expr.key} ${hi}`
   const keyOf = (x: Seeing): string =>
-    isPair(x) ? x.map((side) => side.map(boundKey).join(' and ')).join(' or ') : boundKey(x)
+    isTested(x)
+      ? `${x.truth} %${x.id}`
+      : isPair(x)
+        ? x.map((side) => side.map(boundKey).join(' and ')).join(' or ')
+        : boundKey(x)
   const all = (first ?? []).filter((b) => others.every((o) => o.some((x) => keyOf(x) === keyOf(b))))
   const extent = extents.get(axis) ?? 1
   const blockOf = (name: string): BlockedAxis | undefined => {
@@ -73,13 +80,14 @@ export function visibleOf(
       to: to.filter((e) => ix.rangeOf(e).lo < extent),
     }
   }
-  const certain = endsOf(all.flatMap((x) => (isPair(x) ? [] : [x])))
+  const certain = endsOf(all.flatMap((x) => (isPair(x) || isTested(x) ? [] : [x])))
   const pairs = all.filter(isPair).map(([x, y]) => [endsOf(x), endsOf(y)] as const)
   const either = (x: readonly ix.Expr[], y: readonly ix.Expr[]): readonly EitherEnd[] =>
     x.length > 0 && y.length > 0 ? [[x, y]] : []
   return {
     from: [...certain.from, ...pairs.flatMap(([x, y]) => either(x.from, y.from))],
     to: [...certain.to, ...pairs.flatMap(([x, y]) => either(x.to, y.to))],
+    tested: all.filter(isTested),
   }
 }
 
@@ -94,7 +102,7 @@ function blocksOfAxis(atom: ix.Atom, axis: string): { readonly size: number; rea
 
 /** The average part of an axis that the blocks of a grid see, of some of them. */
 export function visibleShare(
-  { from, to }: Visible,
+  { from, to }: Pick<Visible, 'from' | 'to'>,
   grid: readonly Blocked[],
   extents: ReadonlyMap<string, number>,
   extent: number,
@@ -205,7 +213,7 @@ class Seen {
 
   private seeing(condition: ValueId, truth: boolean): readonly Seeing[] {
     const { bounds, either } = this.conditions.holding(condition, truth)
-    return [...bounds, ...either]
+    return [...bounds, ...either, ...this.conditions.conjuncts(condition, truth)]
   }
 
   private isPositive(id: ValueId): boolean {

@@ -89,10 +89,7 @@ export function mainLayout(part: Part, machine: SimtMachine, threads?: number): 
   const ofProduct = product === undefined ? vectors : productLayout(product, spread ?? 0)
   const forced = part.chain === undefined ? ofProduct : chainLayout(part.chain, spread ?? 0)
   const rows = rowAxes(part)
-  // A chain's tiles stand in registers whole.
-  const registers = part.chain === undefined ? machine.registers : Number.POSITIVE_INFINITY
-  const wanted = { nests, lets, stores, serial, folded, rows, own, threads: spread, asked: { forced } }
-  return layoutOf(part, wanted, { ...machine, registers })
+  return layoutOf(part, { nests, lets, stores, serial, folded, rows, own, threads: spread, asked: { forced } }, machine)
 }
 
 /** Threads of a part of windows: one for every point of the axes that they do not go along. */
@@ -358,9 +355,11 @@ function strictAxes(part: Part): Set<string> {
   return out
 }
 
-/** Axes that tiles outlive a statement list along: carried, scanned, or used inside a loop of another axis. */
+/** Axes that tiles outlive a statement list along: carried, scanned, used inside a loop of another axis, or those of a chain's results. */
 function residentAxes(part: Part): Set<string> {
+  const products = part.chain === undefined ? [] : [...part.chain.tiles, ...part.chain.sums]
   const out = new Set<string>(part.vectorChain?.layout.keys())
+  for (const p of products) for (const a of [p.rows, p.columns]) out.add(a)
   for (const l of part.lets.values()) if (l.op.kind === 'scan') out.add(l.op.axis)
   for (const loop of part.loops) {
     const inner = new Set([...allStmts([loop])].flatMap((s) => (s.kind === 'loop' ? [s.axis] : [])))
