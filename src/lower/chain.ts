@@ -21,14 +21,14 @@ import { partAxis } from '../plan/axes/chainParts.ts'
 import { type ChainBlocks, chainBlocks } from '../plan/axes/chainRoles.ts'
 import type { DepthParts } from '../plan/axes/fusedReductions.ts'
 import type { Roles } from '../plan/axes/roles.ts'
-import { type EitherEnd, isEither, type Visible, visibleOf } from '../plan/axes/visible.ts'
+import { type Visible, visibleOf } from '../plan/axes/visible.ts'
 import type { Body } from '../plan/body/body.ts'
 import { combinerIdentity, combinerOp, greatestFinite } from '../scalar/ops.ts'
 import type { Machine } from '../target/machine.ts'
 import { type DType, isFloat } from '../types/dtype.ts'
+import { chainEnds } from './chainEnds.ts'
 import { type ChainState, chainStates, type FoldState, finishChain } from './chainStates.ts'
 import { carryingLoops } from './depthLoops.ts'
-import { type Ends, endsByData } from './endsByData.ts'
 import type { Launch } from './launch.ts'
 import { Params } from './params.ts'
 
@@ -146,10 +146,14 @@ class ChainLoop {
       if (fold !== undefined) this.fold(fold)
       else if (loops(l)) this.inside.push(this.role.tiles.includes(l.id) ? this.tile(l) : l)
     }
-    const { from: least, to: most } = this.whole(visible)
-    const data = this.endsByData(visible)
-    const [from, to] = [this.bound(least, 'max', data?.from), this.bound(most, 'min', data?.to)]
-    const bounds = { ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }
+    const { bounds, axes } = chainEnds(visible, {
+      body: this.body,
+      role: this.role,
+      blocks: this.blocks,
+      lets: this.lets,
+      emit: (dtype, axes, op) => this.emit(this.before, dtype, axes, op),
+    })
+    this.axes.push(...axes)
     const loop = carryingLoops(
       this.blocks.loops,
       this.inside,
@@ -196,57 +200,6 @@ class ChainLoop {
     const stored = this.body.stores.map((s) => s.value)
     const live = ancestorsOf(stored, new Map(all.map((l) => [l.id, l])))
     return inOrder(all.filter((l) => live.has(l.id)))
-  }
-
-  /** Ends in whole blocks, where a matrix unit takes no less: what lies beyond is hidden all the same. */
-  private whole({ from, to }: Visible): Pick<Visible, 'from' | 'to'> {
-    const loop = this.blocks.loops.at(-1)
-    if (!this.blocks.whole || loop === undefined) return { from, to }
-    const down = (e: ix.Expr): ix.Expr => ix.mul(ix.div(e, loop.block), loop.block)
-    const up = (e: ix.Expr): ix.Expr => down(ix.addConst(e, loop.block - 1))
-    const each = (of: (e: ix.Expr) => ix.Expr, [x, y]: EitherEnd): EitherEnd => [x.map(of), y.map(of)]
-    return {
-      from: from.map((e) => (isEither(e) ? each(down, e) : down(e))),
-      to: to.map((e) => (isEither(e) ? each(up, e) : up(e))),
-    }
-  }
-
-  /** Where the loop begins and ends by what data say of a block of rows. */
-  private endsByData({ tested }: Visible): Ends | undefined {
-    const [loop, ...others] = this.blocks.loops
-    if (loop === undefined || others.length > 0) return undefined
-    const axis = this.body.axes.find((a) => a.name === loop.axis)
-    if (axis === undefined || axis.open !== undefined) return undefined
-    const names = new Set(this.body.axes.map((a) => a.name))
-    let whole = `${axis.name}_all`
-    while (names.has(whole)) whole += '_'
-    const ends = endsByData(tested, {
-      lets: this.lets,
-      rows: this.role.rows,
-      axis,
-      whole,
-      block: loop.block,
-      isWhole: this.blocks.whole,
-      emit: (dtype, axes, op) => this.emit(this.before, dtype, axes, op),
-    })
-    if (ends !== undefined) this.axes.push({ ...axis, name: whole })
-    return ends
-  }
-
-  /** An end of the loop, the greatest or least of some expressions and a value. */
-  private bound(ends: Visible['from'], op: 'max' | 'min', value?: ValueId): ValueId | undefined {
-    const at = ends.flatMap((e): ValueId | readonly ValueId[] => {
-      if (!isEither(e)) return this.emit(this.before, 'i32', [], { kind: 'index', expr: e })
-      const [x, y] = e.map((side) => this.bound(side, op))
-      const other = op === 'max' ? 'min' : 'max'
-      if (x === undefined || y === undefined) return []
-      return this.emit(this.before, 'i32', [], { kind: 'scalar', op: other, args: [x, y] })
-    })
-    return at.reduce<ValueId | undefined>((x, y) => {
-      if (x === undefined) return y
-      const axes = x === value ? (this.before.find((l) => l.id === x)?.axes ?? []) : []
-      return this.emit(this.before, 'i32', axes, { kind: 'scalar', op, args: [x, y] })
-    }, value)
   }
 
   /** Axes of a product's operands and results: batch, rows, then the shared axes, the depth or columns. */

@@ -10,10 +10,11 @@ import type { KernelAxis, LetStmt, TileOp, ValueId } from '../kernel/ir.ts'
 import { ancestorsOf, mapExpressions, renameOperands } from '../kernel/walk.ts'
 import { type DType, isInteger } from '../types/dtype.ts'
 
-/** Where a loop begins and ends. */
+/** Where a loop begins and ends, for each index of axes of the batch. */
 export interface Ends {
   readonly from: ValueId
   readonly to: ValueId
+  readonly axes: readonly string[]
 }
 
 /** The loop, and the statements before it. */
@@ -79,17 +80,17 @@ class Finder {
     if (all === undefined) return undefined
     const place = (offset: number): LetStmt =>
       this.made('i32', [whole], { kind: 'index', expr: ix.addConst(ix.axis(whole, axis.extent), offset) })
+    const axes = all.axes.filter((a) => a !== whole)
     const end = (combiner: 'min' | 'max', offset: number, none: number): ValueId => {
       const otherwise = this.made('i32', [], { kind: 'const', value: none })
       const at = this.scalar('i32', all.axes, 'select', all, place(offset), otherwise)
-      const axes = all.axes.filter((a) => a !== whole)
       const found = emit('i32', axes, { kind: 'reduce', combiner, arg: at.id, axes: [whole] })
       if (!isWhole) return found
       const up = combiner === 'max' ? block - 1 : 0
       const steps = ix.div(ix.addConst(ix.value(found, axis.extent + 1), up), block)
       return emit('i32', axes, { kind: 'index', expr: ix.mul(steps, block) })
     }
-    return { from: end('min', 0, axis.extent), to: end('max', 1, 0) }
+    return { from: end('min', 0, axis.extent), to: end('max', 1, 0), axes }
   }
 
   /** What a comparison of a value of rows with one along the loop says of the latter, for the rows of a block. */

@@ -57,7 +57,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/api/jit/recompiles.ts: differences': 'data',
   'src/api/jit/recompiles.ts: shownAt': 'data',
   'src/api/transforms/tangents.ts: readTangents': 'data',
-  'src/lower/chain.ts: ChainLoop.bound': ['fixed', 'ends, and in them sides, which are expressions'],
+  'src/lower/chainEnds.ts: endOf': ['fixed', 'ends, and in them sides, which are expressions'],
   'src/lower/chain.ts: inOrder.visit': 'values',
   'src/plan/axes/foreseen.ts: Walk.all, Walk.at, Walk.evaluated': ['fixed', '128 nodes in all'],
   'src/plan/axes/foreseen.ts: Walk.holdsFold': ['fixed', '128 nodes in all'],
