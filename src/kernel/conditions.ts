@@ -45,12 +45,21 @@ export class Conditions {
 
   /** Conditions that all hold, or do not, where one does (`truth`), or does not: what `and` joins. */
   conjuncts(id: ValueId, truth: boolean): readonly Tested[] {
-    const op = this.lets.get(id)?.op
-    const [x, y] = op?.kind === 'scalar' ? op.args : []
-    if (op?.kind !== 'scalar' || x === undefined) return [{ id, truth }]
-    if (op.op === 'not') return this.conjuncts(x, !truth)
-    if (y === undefined || op.op !== (truth ? 'and' : 'or')) return [{ id, truth }]
-    return [...this.conjuncts(x, truth), ...this.conjuncts(y, truth)]
+    const stack: Tested[] = [{ id, truth }]
+    const seen = new Set<string>()
+    const out: Tested[] = []
+    for (let t = stack.pop(); t !== undefined; t = stack.pop()) {
+      // A condition may hold itself on many ways.
+      if (seen.has(`${t.truth} ${t.id}`)) continue
+      seen.add(`${t.truth} ${t.id}`)
+      const op = this.lets.get(t.id)?.op
+      const { truth } = t
+      if (op?.kind === 'scalar' && op.op === 'not') stack.push(...op.args.map((x) => ({ id: x, truth: !truth })))
+      else if (op?.kind === 'scalar' && op.op === (truth ? 'and' : 'or'))
+        stack.push(...op.args.map((x) => ({ id: x, truth })).reverse())
+      else out.push(t)
+    }
+    return out
   }
 
   private find(id: ValueId, truth: boolean): Holding {

@@ -300,7 +300,6 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/kernel/positions.ts: isPosition': 'values',
   'src/kernel/print.ts: printStmt': 'statement nesting',
   'src/kernel/print.ts: showAtom, showExpr, showOperand, showTerm': 'expression',
-  'src/kernel/conditions.ts: Conditions.conjuncts': 'values',
   'src/kernel/conditions.ts: Conditions.find, Conditions.holding': 'values',
   'src/kernel/conditions.ts: Conditions.findPosition, Conditions.positionOf': 'values',
   'src/kernel/range.ts: atomRangeUnder, rangeUnder': 'expression',

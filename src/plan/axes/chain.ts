@@ -44,6 +44,9 @@ export interface ChainRole {
   readonly parts?: DepthParts
 }
 
+/** Whether a chain is one product and one over it. */
+export const isPair = ({ tiles, sums }: ChainRole): boolean => tiles.length === 1 && sums.length === 1
+
 /** What a program holds whole of each product: the depth of a tile, the columns of a sum. */
 export const widthsOf = (
   { tiles, sums, columns }: ChainRole,
@@ -197,7 +200,7 @@ export function chainForm(planned: Body, role: ChainRole): Found<ChainForm> {
 }
 
 /** Values that follow from some folds. */
-function lateOf(body: Body, folds: ReadonlySet<ValueId>): Set<ValueId> {
+export function lateOf(body: Body, folds: ReadonlySet<ValueId>): Set<ValueId> {
   const out = new Set<ValueId>()
   for (const l of body.lets) if (operandsOf(l.op).some((o) => folds.has(o) || out.has(o))) out.add(l.id)
   return out

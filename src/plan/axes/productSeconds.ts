@@ -5,7 +5,7 @@ import { ringSlots } from '../../schedule/simt/layout/launchShape.ts'
 import { type Machine, together } from '../../target/machine.ts'
 import { dtypeBytes } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
-import { type ChainRole, widthsOf } from './chain.ts'
+import { type ChainRole, isPair, widthsOf } from './chain.ts'
 import type { MatrixRole } from './fusedReductions.ts'
 import { fillingSeconds, gatherSeconds, sectorSeconds } from './gathered.ts'
 import { programsOf } from './gridAxes.ts'
@@ -130,8 +130,7 @@ export function chainRate(
   if (rates === undefined || rate !== machine.matrixRate) return rate
   const widths = widthsOf(role, new Map(body.lets.map((l) => [l.id, l])), extents)
   const sum = (of: (n: number) => number): number => widths.reduce((n, w) => n + of(w), 0)
-  const isPair = role.tiles.length === 1 && role.sums.length === 1
-  const wide = isPair ? rates.widePair : rates.wide
+  const wide = isPair(role) ? rates.widePair : rates.wide
   const whole = widths.some((w) => w > rates.beyond) ? wide : rates.narrow
   return (whole * sum((w) => w)) / sum((w) => wholeWidth(w, machine.chains))
 }
