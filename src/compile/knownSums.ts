@@ -11,6 +11,7 @@ import type { Graph, Node, NodeOf } from '../graph/node.ts'
 import { mapGraph, nodesOf, usersOf, withInputs } from '../graph/traverse.ts'
 import { isFloat } from '../types/dtype.ts'
 import { sameShape, sizeOf } from '../types/shape.ts'
+import { isPositive } from './normalisedWeights.ts'
 
 type Contraction = NodeOf<'contract'>
 type Sum = NodeOf<'reduce'>
@@ -188,8 +189,25 @@ function lacking(w: Node, { axes, factors, weights }: Weighed): Pick<Found, 'lef
   const alike =
     own?.varying.size === weights.size &&
     [...own.varying].every(([k, f]) => weights.get(k)?.times === f.times && f.node === weights.get(k)?.node)
-  const left = own === undefined ? undefined : without(factors.constant, own.constant)
-  return !alike || left === undefined ? undefined : { left, negative: factors.negative !== own.negative }
+  if (own === undefined || !alike) return undefined
+  // What the value has beyond the terms is taken out again where that is sure to be a number: 1 / S of positive S.
+  const beyond = own.constant.filter((n) => !factors.constant.includes(n))
+  const divisors = beyond.flatMap((n) => divisorOf(n) ?? [])
+  const left = without(
+    factors.constant,
+    own.constant.filter((n) => !beyond.includes(n)),
+  )
+  if (left === undefined || divisors.length < beyond.length) return undefined
+  return { left: [...left, ...divisors], negative: factors.negative !== own.negative }
+}
+
+/** Of the reciprocals of positive values, broadcast, these values, broadcast alike. */
+function divisorOf(n: Node): Node | undefined {
+  const [x] = n.inputs
+  const [one, of] = x?.op === 'div' ? x.inputs : []
+  if (n.op !== 'broadcast' || one?.op !== 'full' || one.attrs.value !== 1 || of === undefined || !isPositive(of))
+    return undefined
+  return makeNode('broadcast', [of], n.attrs)
 }
 
 /** A contraction of `users` that holds the sums of a reduction whose terms have a product for a factor. */

@@ -68,7 +68,7 @@ function every(root: Node, inner: (n: Node) => readonly Node[] | undefined): boo
 }
 
 /** Whether a value is positive wherever it is a number: sums and products of exponentials, of rows. */
-const isPositive = (root: Node): boolean => every(root, positiveParts)
+export const isPositive = (root: Node): boolean => every(root, positiveParts)
 
 /** The largest number that may stand beside scores: 2^-24 of it is no error that weights in halves show. */
 const mostBeside = 2 ** 12

@@ -19,9 +19,28 @@ const extentsOf = (shape: Shape): string => shape.filter((d) => d !== 1).join()
 
 const isNumber = (n: Node): boolean => n.op === 'full' || n.op === 'constant'
 
-/** An exponential of what rows differ from one number each, times a number or masked perhaps, and the shapes of both; undefined for other nodes. */
-function rowsOf(n: Node): ReadonlySet<string> | undefined {
+/** The sum of a value's rows, in its dtype or in one that sums are taken in, if something is made of it for each of the value's elements. */
+function sumBeside(n: Node, users: ReadonlyMap<Node, readonly Node[]>): Node | undefined {
+  const isSum = (u: Node): boolean => u.op === 'reduce' && u.attrs.combiner === 'sum'
+  const of = users.get(n) ?? []
+  const sum = [...of, ...of.filter((u) => u.op === 'cast').flatMap((u) => users.get(u) ?? [])].find(isSum)
+  const seen = new Set(sum === undefined ? [] : [sum])
+  for (const x of seen)
+    for (const u of users.get(x) ?? []) {
+      if (extentsOf(u.shape) === extentsOf(n.shape)) return u.op === 'broadcast' ? sum : undefined
+      if (extentsOf(u.shape) === extentsOf(x.shape)) seen.add(u)
+    }
+  return undefined
+}
+
+/**
+ * An exponential beside the sum of its rows, or of what rows differ from one number each, times a number or masked perhaps, and the shapes of both; undefined for other
+ * nodes.
+ */
+function rowsOf(n: Node, users: ReadonlyMap<Node, readonly Node[]>): ReadonlySet<string> | undefined {
   if (!isNarrow(n) || n.inputs.length !== 1 || scalarOf(n)?.exponentialIn === undefined) return undefined
+  const sum = sumBeside(n, users)
+  if (sum !== undefined) return new Set([extentsOf(n.shape), extentsOf(sum.shape)])
   for (let x = n.inputs[0]; x !== undefined; ) {
     const [first, anchor] = x.inputs
     const row = anchor?.op === 'broadcast' ? anchor.inputs[0] : undefined
@@ -47,7 +66,7 @@ function reached(nodes: readonly Node[]): ReadonlySet<Node> {
   const users = usersOf(nodes)
   const out = new Set<Node>()
   for (const seed of nodes) {
-    const shapes = rowsOf(seed)
+    const shapes = rowsOf(seed, users)
     if (shapes === undefined || out.has(seed)) continue
     const stack = [seed]
     for (let n = stack.pop(); n !== undefined; n = stack.pop()) {

@@ -170,7 +170,7 @@ class Terms {
     const { terms, factors, exponentialIn, chooses } = scalarInfo(op)
     if (exponentialIn !== undefined) return this.rateOfPower(l, exponentialIn)
     if (chooses === true) return this.rateOfChoice(args)
-    if (this.isWidening(l)) return this.rateOf(args[0] ?? id)
+    if (this.isWidening(l) || this.isLoose(l)) return this.rateOf(args[0] ?? id)
     if (factors !== undefined) return this.rateOfProduct(args, factors)
     if (terms === undefined) return undefined
     // All terms of a sum, at one rate.
@@ -321,6 +321,11 @@ class Terms {
     const l = this.lets.get(id)
     const from = l?.op.kind === 'scalar' && this.isWidening(l) ? l.op.args[0] : undefined
     return from === undefined ? id : this.unwidened(from)
+  }
+
+  /** Whether a value is rounded as a program may leave out; it errs in proportion, against any anchor alike. */
+  private isLoose(l: LetStmt): boolean {
+    return l.op.kind === 'scalar' && l.op.op === 'cast' && l.op.loose === true && isFloat(l.dtype)
   }
 
   private isWidening(l: LetStmt): boolean {

@@ -324,6 +324,16 @@ function withoutFactors(body: Body, role: ChainRole, sum: ValueId): Body | Refus
     known.set(id, split)
     return split
   }
+  /** Factors of what is chosen where a condition does not choose zero. */
+  const splitOfChoice = (l: LetStmt, [condition, x, y]: readonly ValueId[]): Split | undefined => {
+    const zero = y !== undefined && isZero(y, lets) ? y : x
+    const value = zero === y ? x : y
+    if (condition === undefined || value === undefined || zero === undefined || !isZero(zero, lets) || isLate(condition))
+      return undefined
+    const { rest, factors } = splitOf(value)
+    if (rest === undefined || factors.length === 0) return undefined
+    return { rest: emit({ ...l, op: renameOperands(l.op, (id) => (id === value ? rest : id)) }), factors }
+  }
   const findSplit = (id: ValueId): Split => {
     const l = lets.get(id)
     const whole: Split = { rest: id, factors: [] }
@@ -335,6 +345,7 @@ function withoutFactors(body: Body, role: ChainRole, sum: ValueId): Body | Refus
     const { op, args } = l.op
     const inner = unrounded(id, lets)
     const { factors: powers } = scalarInfo(op)
+    if (scalarInfo(op).chooses === true) return splitOfChoice(l, args) ?? whole
     if (inner === id && powers === undefined) return whole
     const parts = inner === id ? args.map(splitOf) : [splitOf(inner)]
     const factors = parts.flatMap((s, i) =>
@@ -406,13 +417,14 @@ function isBounded(id: ValueId, lets: Lets): boolean {
     const from = cast?.kind === 'scalar' && cast.op === 'cast' ? lets.get(cast.args[0] ?? a) : undefined
     return from?.dtype === 'bool'
   }
-  const isZero = (a: ValueId): boolean => {
-    const of = lets.get(a)?.op
-    return of?.kind === 'const' && of.value === 0
-  }
-  const rest = op.args.filter((a, i) => (chooses === true ? i > 0 && !isZero(a) : !isMask(a)))
+  const rest = op.args.filter((a, i) => (chooses === true ? i > 0 && !isZero(a, lets) : !isMask(a)))
   const [only, ...others] = rest
   return only !== undefined && others.length === 0 && isBounded(only, lets)
+}
+
+function isZero(id: ValueId, lets: Lets): boolean {
+  const op = lets.get(id)?.op
+  return op?.kind === 'const' && op.value === 0
 }
 
 /** Whether a value is a number that may meet a sum instead of its terms (docs/numerics.md). */
