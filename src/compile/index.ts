@@ -33,6 +33,7 @@ import { withPrecision } from './precision.ts'
 import type { Reuse } from './programMemory.ts'
 import { makeReport } from './report.ts'
 import { takeScaledSums } from './scaledSums.ts'
+import { splitRows } from './splitRows.ts'
 import { checkAssembled, checkStored, isStoredBeyond } from './stored.ts'
 import { type Attempt, wholeOrInStrips } from './strips/index.ts'
 import { orderWeights } from './weightOrder.ts'
@@ -89,7 +90,7 @@ function prepared(graph: Graph, options: CompileOptions): Rewritten & { readonly
   const rewrite = (of: Graph): ReturnType<typeof rewriteGraph> =>
     rewriteGraph(of, { mode, fold: (node) => fold(node, mode) })
   const { graph: plain, applied } = rewrite(weighed)
-  const wide = mode === 'fast' && fuse ? takeWeightQuotients(widenRows(plain)) : plain
+  const wide = mode === 'fast' && fuse ? splitRows(takeWeightQuotients(widenRows(plain))) : plain
   const rewritten = wide === plain ? plain : rewrite(wide).graph
   const laidOut = (known: Graph): Graph => {
     if (verify) verifyGraph(known)
