@@ -73,7 +73,10 @@ function blockedRole(a: Analysis, role: ChainRole): { readonly ok: true; readonl
   return { ok: true, role }
 }
 
-/** Whether a matrix unit takes all products: of one axis a role but for rows and what is shared, in whole grains, of operands that no fold of rows stands in front of. */
+/**
+ * Whether a matrix unit takes all products: of one axis a role but for rows and what is shared, in whole grains, of operands that no fold of rows stands in front of,
+ * with no folds beside them of what a step brings: each thread would make them for all columns that it holds a row of.
+ */
 function isForUnit({ lets, extents }: Analysis, role: ChainRole, grain: number): boolean {
   const isWhole = ([axis, more]: readonly string[]): boolean =>
     axis !== undefined && more === undefined && (extents.get(axis) ?? 1) % grain === 0
@@ -88,7 +91,13 @@ function isForUnit({ lets, extents }: Analysis, role: ChainRole, grain: number):
       const l = lets.get(of)
       return l === undefined || !isFoldOrScan(l) || l.axes.every((t) => role.batch.includes(t))
     })
-  return [...role.depth, ...role.columns].every((t) => isWhole([t])) && [...role.tiles, ...role.sums].every(onUnit)
+  const isOfStep = (l: LetStmt): boolean =>
+    l.op.kind === 'reduce' && l.axes.some((t) => role.shared.includes(t)) && !l.axes.some((t) => role.rows.includes(t))
+  return (
+    [...role.depth, ...role.columns].every((t) => isWhole([t])) &&
+    [...role.tiles, ...role.sums].every(onUnit) &&
+    ![...lets.values()].some(isOfStep)
+  )
 }
 
 type Chains = NonNullable<Machine['chains']>

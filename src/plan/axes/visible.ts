@@ -32,6 +32,21 @@ type Seeing = Bound | Either | Tested
 const isPair = (x: Seeing): x is Either => Array.isArray(x)
 const isTested = (x: Seeing): x is Tested => 'truth' in x
 
+const boundKey = ({ expr, lo, hi }: Bound): string => `${lo} ${expr.key} ${hi}`
+
+const keyOf = (x: Seeing): string =>
+  isTested(x)
+    ? `${x.truth} %${x.id}`
+    : isPair(x)
+      ? x.map((side) => side.map(boundKey).join(' and ')).join(' or ')
+      : boundKey(x)
+
+/** What holds in all of some lists. */
+function inAll([first, ...others]: readonly (readonly Seeing[])[]): readonly Seeing[] {
+  const keys = others.map((o) => new Set(o.map(keyOf)))
+  return (first ?? []).filter((b) => keys.every((k) => k.has(keyOf(b))))
+}
+
 /** What the blocks of a grid see of the axis of the innermost loop, whatever the indices of the loops around it. */
 export function visibleOf(
   form: ChainForm,
@@ -41,15 +56,7 @@ export function visibleOf(
   const axis = loops.at(-1)?.axis
   if (axis === undefined) return { from: [], to: [], tested: [] }
   const seen = new Seen(new Map(form.body.lets.map((l) => [l.id, l])), form.folds)
-  const [first, ...others] = form.folds.map((f) => seen.by(f))
-  const boundKey = ({ expr, lo, hi }: Bound): string => `${lo} ${expr.key} ${hi}`
-  const keyOf = (x: Seeing): string =>
-    isTested(x)
-      ? `${x.truth} %${x.id}`
-      : isPair(x)
-        ? x.map((side) => side.map(boundKey).join(' and ')).join(' or ')
-        : boundKey(x)
-  const all = (first ?? []).filter((b) => others.every((o) => o.some((x) => keyOf(x) === keyOf(b))))
+  const all = inAll(form.folds.map((f) => seen.by(f)))
   const extent = extents.get(axis) ?? 1
   const blockOf = (name: string): BlockedAxis | undefined => {
     const g = grid.find((x) => x.axis === name)
@@ -171,11 +178,13 @@ class Seen {
   /** Bounds outside of which a value is zero. */
   private zero(id: ValueId): readonly Seeing[] {
     return this.outside(id, 0, (op, args) => {
-      if (op === 'mul') return args.flatMap((a) => this.zero(a))
       const [x] = args
-      if (x === undefined) return []
-      if (op === 'cast' || op === 'div') return this.zero(x)
-      return isScalarOp(op) && scalarInfo(op).exponentialIn === 0 ? this.least(x) : []
+      if (x === undefined || !isScalarOp(op)) return []
+      const { factors, terms, odd, exponentialIn } = scalarInfo(op)
+      if (factors !== undefined) return args.flatMap((a, i) => (factors[i] === 1 ? this.zero(a) : []))
+      if (op === 'cast' || odd === true) return this.zero(x)
+      if (terms !== undefined) return inAll(args.map((a) => this.zero(a)))
+      return exponentialIn === 0 ? this.least(x) : []
     })
   }
 

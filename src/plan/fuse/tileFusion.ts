@@ -269,11 +269,18 @@ function partsOf(
     return undefined
   }
   for (const [g, members] of made) {
-    const refused = judged(
-      members,
-      [...asked].filter((n) => groups.homeOf(n) === g),
-      g,
-    )
+    const own = new Set([...asked].filter((n) => groups.homeOf(n) === g))
+    let refused = judged(members, [...own], g)
+    if (refused === undefined) continue
+    // Folds along rows and along columns: each with the product that goes its way.
+    for (const n of own.size > 1 ? own : []) {
+      refused = judged(
+        withTiles([n], (x) => g.members.has(x) && !own.has(x)),
+        [n],
+        g,
+      )
+      if (refused !== undefined) break
+    }
     if (refused !== undefined) return refused
   }
   for (const { members, of } of regions) {
