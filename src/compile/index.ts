@@ -32,6 +32,7 @@ import { type Budgets, type PlannedGraph, ProgramTrials, planGraph, quickerOf } 
 import { withPrecision } from './precision.ts'
 import type { Reuse } from './programMemory.ts'
 import { makeReport } from './report.ts'
+import { sumRowsFirst } from './rowSums.ts'
 import { takeScaledSums } from './scaledSums.ts'
 import { splitRows } from './splitRows.ts'
 import { checkAssembled, checkStored, isStoredBeyond } from './stored.ts'
@@ -102,7 +103,7 @@ function prepared(graph: Graph, options: CompileOptions): Rewritten & { readonly
     return boundOperands(boundScans(apart, target, mode), operandLimits(target))
   }
   if (mode !== 'fast' || !fuse) return { graph: laidOut(rewritten), applied }
-  const known = takeKnownSums(rewritten)
+  const known = sumRowsFirst(takeKnownSums(rewritten))
   const added = takeKnownSums(known, true)
   const result = { graph: laidOut(takeScaledSums(known)), applied }
   return added === known ? result : { ...result, added: laidOut(takeScaledSums(added)) }

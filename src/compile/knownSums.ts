@@ -45,7 +45,7 @@ const isSigned = (n: Node): n is Node & { readonly inputs: readonly [Node] } =>
   n.op === 'neg' || (n.op === 'cast' && isFloat(n.dtype) && n.inputs[0] !== undefined && isFloat(n.inputs[0].dtype))
 
 /** A value without its sign and its conversions. */
-function unsigned(whole: Node): { readonly node: Node; readonly negative: boolean } {
+export function unsigned(whole: Node): { readonly node: Node; readonly negative: boolean } {
   let [node, negative] = [whole, false]
   while (isSigned(node)) {
     negative = negative !== (node.op === 'neg')
