@@ -20,8 +20,8 @@ const mostAround = 256
 const isSum = (n: Node | undefined): n is Sum =>
   n?.op === 'reduce' && n.attrs.combiner === 'sum' && (n.dtype === 'f32' || n.dtype === 'f64')
 
-/** The axis of a value that products sum along which take something computed of the same products, element by element; undefined: it is not made of products, or none do. */
-function summedAxis(of: Node, users: Users): number | undefined {
+/** The axis of a value, one of some, that products sum along which take something computed of the same products, element by element; undefined: it is not made of products, or none do. */
+function summedAxis(of: Node, among: readonly number[], users: Users): number | undefined {
   const isAlike = (n: Node): boolean => familyOf(n) === 'elementwise' && sameShape(n.shape, of.shape)
   const above = new Set([of])
   let made = false
@@ -39,7 +39,7 @@ function summedAxis(of: Node, users: Users): number | undefined {
         const labels = u.inputs[0] === n ? lhs : rhs
         const axes = [...labels].flatMap((l, i) => (out.includes(l) ? [] : [i]))
         const [axis, more] = axes
-        if (axis !== undefined && more === undefined) return axis
+        if (axis !== undefined && more === undefined && among.includes(axis)) return axis
       } else if (isAlike(u) && below.size < mostAround) below.add(u)
     }
   return undefined
@@ -86,12 +86,12 @@ interface InSteps {
 function inSteps(sum: Sum, users: Users): InSteps | undefined {
   const behind = behindOf(sum)
   const [of] = (behind?.inner ?? sum).inputs
-  const axis = of === undefined ? undefined : summedAxis(of, users)
-  if (of === undefined || axis === undefined) return undefined
+  if (of === undefined) return undefined
   const first = behind?.inner.attrs.axes ?? []
   const kept = of.shape.flatMap((_, d) => (first.includes(d) ? [] : [d]))
   const axes = [...first, ...sum.attrs.axes.map((a) => kept[a] ?? 0)].sort((a, b) => a - b)
-  return axes.length > 1 && axes.includes(axis) ? { of, axes, axis, behind } : undefined
+  const axis = axes.length > 1 ? summedAxis(of, axes, users) : undefined
+  return axis === undefined ? undefined : { of, axes, axis, behind }
 }
 
 /** What the first step sums: of a sum behind another what that one sums, times the factors between them. */

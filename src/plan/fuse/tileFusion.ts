@@ -26,6 +26,8 @@ function isElementwise(n: Node): boolean {
   return family === 'elementwise' || family === 'random'
 }
 
+const isFold = (n: Node): boolean => familyOf(n) === 'reduction'
+
 /** A product, the group that computes it, and the values that it would sum over without reading them. */
 interface Sum {
   readonly group: Group
@@ -270,18 +272,22 @@ function partsOf(
   }
   for (const [g, members] of made) {
     const own = new Set([...asked].filter((n) => groups.homeOf(n) === g))
-    let refused = judged(members, [...own], g)
+    const refused = judged(members, [...own], g)
     if (refused === undefined) continue
-    // Folds along rows and along columns: each with the product that goes its way.
-    for (const n of own.size > 1 ? own : []) {
-      refused = judged(
-        withTiles([n], (x) => g.members.has(x) && !own.has(x)),
-        [n],
-        g,
-      )
-      if (refused !== undefined) break
+    // Folds along rows and along columns: each with the product that goes its way; where that is no kernel, apart from what follows it.
+    const alone = (n: Node, kept: ReadonlySet<Node>): Set<Node> =>
+      withTiles([n], (x) => g.members.has(x) && !kept.has(x))
+    for (const n of own) {
+      const whole = alone(n, own)
+      if (own.size > 1 && judged(whole, [n], g) === undefined) continue
+      const folds = [...whole].filter((m) => isFold(m) && m.inputs.some((x) => tiles.of(x) !== undefined))
+      const kept = new Set([...own, ...folds])
+      if (kept.size === own.size) return refused
+      for (const m of new Set([n, ...folds])) {
+        const still = judged(alone(m, kept), [m], g)
+        if (still !== undefined) return still
+      }
     }
-    if (refused !== undefined) return refused
   }
   for (const { members, of } of regions) {
     const whole = judged(members, of.outputs, of)
