@@ -18,6 +18,7 @@ import type { HostArray } from '../types/host.ts'
 import type { Precision } from '../types/product.ts'
 import { alignProducts } from './alignedProducts.ts'
 import { assemble, type Kept } from './assemble.ts'
+import { distributeSums } from './distributedSums.ts'
 import { divideScatters } from './dividedScatters.ts'
 import { padChannels } from './fewChannels.ts'
 import { multiplyIntegers } from './integerProducts.ts'
@@ -91,7 +92,7 @@ function prepared(graph: Graph, options: CompileOptions): Rewritten & { readonly
   const rewrite = (of: Graph): ReturnType<typeof rewriteGraph> =>
     rewriteGraph(of, { mode, fold: (node) => fold(node, mode) })
   const { graph: plain, applied } = rewrite(weighed)
-  const wide = mode === 'fast' && fuse ? splitRows(takeWeightQuotients(widenRows(plain))) : plain
+  const wide = mode === 'fast' && fuse ? distributeSums(splitRows(takeWeightQuotients(widenRows(plain)))) : plain
   const rewritten = wide === plain ? plain : rewrite(wide).graph
   const laidOut = (known: Graph): Graph => {
     if (verify) verifyGraph(known)

@@ -20,6 +20,9 @@ const mostAround = 256
 const isSum = (n: Node | undefined): n is Sum =>
   n?.op === 'reduce' && n.attrs.combiner === 'sum' && (n.dtype === 'f32' || n.dtype === 'f64')
 
+/** Whether a product is larger than its operands: what chains go through block by block. */
+const isLarge = (n: Node): boolean => n.inputs.every((x) => sizeOf(x.shape) < sizeOf(n.shape))
+
 /** The axis of a value, one of some, that products sum along which take something computed of the same products, element by element; undefined: it is not made of products, or none do. */
 function summedAxis(of: Node, among: readonly number[], users: Users): number | undefined {
   const isAlike = (n: Node): boolean => familyOf(n) === 'elementwise' && sameShape(n.shape, of.shape)
@@ -27,7 +30,7 @@ function summedAxis(of: Node, among: readonly number[], users: Users): number | 
   let made = false
   for (const n of above)
     for (const x of n.inputs) {
-      if (x.op === 'contract' && sameShape(x.shape, of.shape)) made = true
+      if (x.op === 'contract' && sameShape(x.shape, of.shape)) made ||= isLarge(x)
       else if (isAlike(x) && above.size < mostAround) above.add(x)
     }
   if (!made) return undefined
