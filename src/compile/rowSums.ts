@@ -23,6 +23,18 @@ const isSum = (n: Node | undefined): n is Sum =>
 /** Whether a product is larger than its operands: what chains go through block by block. */
 const isLarge = (n: Node): boolean => n.inputs.every((x) => sizeOf(x.shape) < sizeOf(n.shape))
 
+/** Whether what is broadcast follows from folds over several axes of values of a shape (statistics of a batch), for which no chain that goes through them row by row can wait. */
+function waitsForAll(spread: Node, { shape }: Node): boolean {
+  const seen = new Set(spread.inputs)
+  for (const n of seen) {
+    const [x] = n.inputs
+    if (n.op === 'reduce' && x !== undefined && sameShape(x.shape, shape) && n.attrs.axes.length > 1) return true
+    if (seen.size < mostAround && (familyOf(n) === 'elementwise' || familyOf(n) === 'view'))
+      for (const y of n.inputs) seen.add(y)
+  }
+  return false
+}
+
 /** The axis of a value, one of some, that products sum along which take something computed of the same products, element by element; undefined: it is not made of products, or none do. */
 function summedAxis(of: Node, among: readonly number[], users: Users): number | undefined {
   const isAlike = (n: Node): boolean => familyOf(n) === 'elementwise' && sameShape(n.shape, of.shape)
@@ -31,6 +43,7 @@ function summedAxis(of: Node, among: readonly number[], users: Users): number | 
   for (const n of above)
     for (const x of n.inputs) {
       if (x.op === 'contract' && sameShape(x.shape, of.shape)) made ||= isLarge(x)
+      else if (x.op === 'broadcast' && waitsForAll(x, of)) return undefined
       else if (isAlike(x) && above.size < mostAround) above.add(x)
     }
   if (!made) return undefined
