@@ -18,6 +18,7 @@ import type { HostArray } from '../types/host.ts'
 import type { Precision } from '../types/product.ts'
 import { alignProducts } from './alignedProducts.ts'
 import { assemble, type Kept } from './assemble.ts'
+import { divideOnce } from './broadcastDivisors.ts'
 import { distributeSums } from './distributedSums.ts'
 import { divideScatters } from './dividedScatters.ts'
 import { padChannels } from './fewChannels.ts'
@@ -104,7 +105,7 @@ function prepared(graph: Graph, options: CompileOptions): Rewritten & { readonly
     return boundOperands(boundScans(apart, target, mode), operandLimits(target))
   }
   if (mode !== 'fast' || !fuse) return { graph: laidOut(rewritten), applied }
-  const known = sumRowsFirst(takeKnownSums(rewritten))
+  const known = divideOnce(sumRowsFirst(takeKnownSums(rewritten)))
   const added = takeKnownSums(known, true)
   const result = { graph: laidOut(takeScaledSums(known)), applied }
   return added === known ? result : { ...result, added: laidOut(takeScaledSums(added)) }

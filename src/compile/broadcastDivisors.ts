@@ -1,0 +1,35 @@
+/**
+ * Quotients in half precision by what is broadcast, as products in f32 with 1 / y of each value that is: one division for each value of y, as the rule for f32 has it
+ * (src/rewrite/broadcasts.ts). Both round once to half precision (src/schedule/simt/precision/reciprocals.ts says why they agree). It comes after the passes that know rows which are
+ * normalised by their quotients.
+ */
+import { cast } from '../compose/elementwise.ts'
+import { makeNode } from '../graph/build.ts'
+import type { Graph, Node } from '../graph/node.ts'
+import { mapGraph, nodesOf, withInputs } from '../graph/traverse.ts'
+import { fullOf } from '../rewrite/facts.ts'
+import { sizeOf } from '../types/shape.ts'
+
+const isHalf = (n: Node): boolean => n.dtype === 'f16' || n.dtype === 'bf16'
+
+/** The divisor before it is broadcast, if a node is such a quotient. */
+function divisorOf(n: Node): Node | undefined {
+  const [, y] = n.inputs
+  const [z] = y?.inputs ?? []
+  if (n.op !== 'div' || !isHalf(n) || y?.op !== 'broadcast' || z === undefined) return undefined
+  return sizeOf(z.shape) < sizeOf(y.shape) ? z : undefined
+}
+
+/** The graph with such quotients as products; itself where there are none. For fast mode. */
+export function divideOnce(graph: Graph): Graph {
+  if (!nodesOf(graph).some((n) => divisorOf(n) !== undefined)) return graph
+  return mapGraph(graph, (node, inputs) => {
+    const same = withInputs(node, inputs)
+    const z = divisorOf(same)
+    const [x, y] = same.inputs
+    if (z === undefined || x === undefined || y?.op !== 'broadcast') return same
+    const once = makeNode('div', [fullOf(z.shape, 'f32', 1), cast(z, 'f32')], {})
+    const product = makeNode('mul', [cast(x, 'f32'), makeNode('broadcast', [once], y.attrs)], {})
+    return makeNode('cast', [product], { dtype: same.dtype, loose: true })
+  })
+}
