@@ -54,7 +54,8 @@ function normalisersOf(root: Node, axis: number): ReadonlySet<Node> {
     isWeight ||= scalar?.exponentialIn !== undefined
     if (row !== undefined && !row.dims.includes(axis)) {
       if (isFoldOfProducts(row.value, axis)) found.add(row.value)
-    } else if (n.op === 'cast' || n.op === 'select' || scalar?.factors !== undefined) for (const x of n.inputs) seen.add(x)
+    } else if (n.op === 'cast' || n.op === 'select' || scalar?.factors !== undefined)
+      for (const x of n.inputs) seen.add(x)
     if (seen.size > mostLooked) return new Set()
   }
   return isWeight ? found : new Set()

@@ -35,18 +35,29 @@ function waitsForAll(spread: Node, { shape }: Node): boolean {
   return false
 }
 
+/** Whether a sum is spread again over what it is of: a statistic that all of it waits for. */
+function isSpread(sum: Node, { shape }: Node, users: Users): boolean {
+  const seen = new Set([sum])
+  for (const n of seen)
+    for (const u of users.get(n) ?? []) {
+      if (u.op === 'broadcast' && sameShape(u.shape, shape)) return true
+      if (seen.size < mostAround && (familyOf(u) === 'elementwise' || familyOf(u) === 'view')) seen.add(u)
+    }
+  return false
+}
+
 /** The axis of a value, one of some, that products sum along which take something computed of the same products, element by element; undefined: it is not made of products, or none do. */
 function summedAxis(of: Node, among: readonly number[], users: Users): number | undefined {
   const isAlike = (n: Node): boolean => familyOf(n) === 'elementwise' && sameShape(n.shape, of.shape)
   const above = new Set([of])
-  let made = false
   for (const n of above)
-    for (const x of n.inputs) {
-      if (x.op === 'contract' && sameShape(x.shape, of.shape)) made ||= isLarge(x)
-      else if (x.op === 'broadcast' && waitsForAll(x, of)) return undefined
-      else if (isAlike(x) && above.size < mostAround) above.add(x)
-    }
-  if (!made) return undefined
+    if (n.op !== 'contract')
+      for (const x of n.inputs) {
+        if (x.op === 'broadcast' && waitsForAll(x, of)) return undefined
+        const isProduct = x.op === 'contract' && sameShape(x.shape, of.shape)
+        if ((isProduct || isAlike(x)) && above.size < mostAround) above.add(x)
+      }
+  if (![...above].some((n) => n.op === 'contract' && isLarge(n))) return undefined
   const below = new Set(above)
   for (const n of below)
     for (const u of users.get(n) ?? []) {
@@ -106,7 +117,8 @@ function inSteps(sum: Sum, users: Users): InSteps | undefined {
   const first = behind?.inner.attrs.axes ?? []
   const kept = of.shape.flatMap((_, d) => (first.includes(d) ? [] : [d]))
   const axes = [...first, ...sum.attrs.axes.map((a) => kept[a] ?? 0)].sort((a, b) => a - b)
-  const axis = axes.length > 1 ? summedAxis(of, axes, users) : undefined
+  if (axes.length < 2 || isSpread(sum, of, users)) return undefined
+  const axis = summedAxis(of, axes, users)
   return axis === undefined ? undefined : { of, axes, axis, behind }
 }
 

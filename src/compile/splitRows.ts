@@ -31,8 +31,12 @@ interface Joined {
 
 const partsOf = (cuts: readonly number[]): [number, number][] => cuts.slice(1).map((end, i) => [cuts[i] ?? 0, end])
 
-const ends = (extents: readonly number[]): number[] =>
-  extents.reduce<number[]>((cuts, n) => (n === 0 ? cuts : [...cuts, (cuts.at(-1) ?? 0) + n]), [0])
+/** Where parts of some extents begin, without those of none, and the end of the last. */
+function ends(extents: readonly number[]): number[] {
+  const cuts = [0]
+  for (const n of extents) if (n > 0) cuts.push((cuts.at(-1) ?? 0) + n)
+  return cuts
+}
 
 /** Where the parts of a value begin that is joined along an axis, or padded along it alone. */
 function cutsOf(n: Node, axis: number): readonly number[] | undefined {

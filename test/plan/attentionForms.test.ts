@@ -78,6 +78,15 @@ const forms: Readonly<Record<string, Form>> = {
   },
   'weights in f32': (q, k, v) => c.matmul(c.cast(softmax(c.cast(scores(q, k), 'f32')), q.dtype), v),
   'a residual behind': (q, k, v) => c.add(c.matmul(softmax(scores(q, k)), v), q),
+  'no greatest': (q, k, v) => c.matmul(quotient(c.exp(scores(q, k))), v),
+  'no greatest, reciprocals of sums': (q, k, v) => {
+    const e = c.exp(scores(q, k))
+    return c.matmul(c.mul(e, c.div(1, total(e))), v)
+  },
+  'weights that are masked once more': (q, k, v) => {
+    const s = scores(q, k)
+    return c.matmul(c.where(isSeen(s), softmax(c.where(isSeen(s), s, hidden)), 0), v)
+  },
 }
 
 const kernels = (graph: Graph): number =>

@@ -328,7 +328,13 @@ function withoutFactors(body: Body, role: ChainRole, sum: ValueId): Body | Refus
   const splitOfChoice = (l: LetStmt, [condition, x, y]: readonly ValueId[]): Split | undefined => {
     const zero = y !== undefined && isZero(y, lets) ? y : x
     const value = zero === y ? x : y
-    if (condition === undefined || value === undefined || zero === undefined || !isZero(zero, lets) || isLate(condition))
+    if (
+      condition === undefined ||
+      value === undefined ||
+      zero === undefined ||
+      !isZero(zero, lets) ||
+      isLate(condition)
+    )
       return undefined
     const { rest, factors } = splitOf(value)
     if (rest === undefined || factors.length === 0) return undefined
