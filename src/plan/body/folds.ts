@@ -8,9 +8,9 @@ import * as ix from '../../affine/expr.ts'
 import { always, type Predicate } from '../../affine/predicate.ts'
 import { invariant } from '../../diagnostics/errors.ts'
 import type { Node, NodeOf } from '../../graph/node.ts'
-import type { TileOp, ValueId } from '../../kernel/ir.ts'
+import type { LetStmt, TileOp, ValueId } from '../../kernel/ir.ts'
 import { combinerIdentity, isArgCombiner } from '../../scalar/ops.ts'
-import { computeDType, isFloat, isWide } from '../../types/dtype.ts'
+import { computeDType, dtypeBits, isFloat, isWide } from '../../types/dtype.ts'
 import type { UnitPrecision } from '../../types/product.ts'
 import { Refusal, type Refused, refuse } from '../refusal.ts'
 import { Alignment } from './alignment.ts'
@@ -268,8 +268,16 @@ export class Folds {
     const va = whole(left, vb)
     const free = new Set([...this.tiles.letOf(va).axes, ...this.tiles.letOf(vb).axes].filter((x) => !over.includes(x)))
     const acc = computeDType(node.dtype)
+    const [na, nb] = [this.narrow(va), this.narrow(vb)]
+    const isNarrow = na?.dtype === nb?.dtype && na !== undefined && nb !== undefined && this.isShallow(node, over)
     const dot = this.tiles.emit(
-      { kind: 'dot', a: va, b: vb, axes: this.tiles.ordered(over), ...precisionOf(node) },
+      {
+        kind: 'dot',
+        a: isNarrow ? na.id : va,
+        b: isNarrow ? nb.id : vb,
+        axes: this.tiles.ordered(over),
+        ...(isNarrow ? {} : precisionOf(node)),
+      },
       acc,
       this.tiles.ordered(free),
       node,
@@ -279,7 +287,24 @@ export class Folds {
       ? this.tiles.looseCast(dot, node.dtype, node)
       : this.tiles.scalar('cast', [dot], node.dtype, node)
   }
+
+  /** A value in 16 bits that another widens to f32: of two such products are exact, whichever unit multiplies them. */
+  private narrow(id: ValueId): LetStmt | undefined {
+    const { op, dtype } = this.tiles.letOf(id)
+    const from = op.kind === 'scalar' && op.op === 'cast' && dtype === 'f32' ? op.args[0] : undefined
+    const of = from === undefined ? undefined : this.tiles.letOf(from)
+    return of !== undefined && isFloat(of.dtype) && dtypeBits(of.dtype) === 16 ? of : undefined
+  }
+
+  /** Whether a unit for 16 bits sums a product of f32 as precisely as is asked for: in so few steps (docs/numerics.md). */
+  private isShallow({ attrs }: NodeOf<'contract'>, over: readonly string[]): boolean {
+    if (this.nodes.mode !== 'fast' || attrs.precision === 'ieee') return false
+    return attrs.precision === 'tf32' || over.reduce((n, axis) => n * (this.tiles.extents.get(axis) ?? 1), 1) <= mostExact
+  }
 }
+
+/** Terms of a sum that a matrix unit's accumulator takes without a loss that is told from f32's. */
+const mostExact = 256
 
 /** How the operands of a contraction are multiplied, where not in their own precision. */
 const precisionOf = ({ attrs, inputs: [a] }: NodeOf<'contract'>): { readonly precision?: UnitPrecision } =>
