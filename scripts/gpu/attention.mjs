@@ -3,8 +3,8 @@
  * of it: `both 4x32x4096x128 bf16 causal keys8`. `written`: its softmax is written out in operations of its dtype.
  */
 import * as api from '../../src/index.ts'
-import { median } from './measure.mjs'
-import { leaves, makeInputs } from './rows.mjs'
+import { measureCalls } from './measure.mjs'
+import { makeInputs } from './rows.mjs'
 
 const { arange, jit, nn, vjp, where } = api
 
@@ -100,18 +100,7 @@ export async function measureAttention(open, name) {
     return kind === 'both' ? [y, pull(w)] : pull(w)
   }
   const run = jit(kind === 'forward' ? f : gradients)
-  const call = () => {
-    for (const t of leaves(run(...inputs))) t.dispose()
-  }
-  const { totals } = run.explain(...inputs)
-  const batchOf = (n) =>
-    open.time(() => {
-      for (let i = 0; i < n; i++) call()
-    })
-  await batchOf(2)
-  const n = Math.max(2, Math.ceil(open.batchMs / ((await batchOf(2)) / 2)))
-  const times = []
-  for (let i = 0; i < 9; i++) times.push((await batchOf(n)) / n)
+  const measured = await measureCalls(open, run, inputs, 9)
   for (const t of inputs) t.dispose()
-  return { name, ms: median(times), least: Math.min(...times), kernels: totals.kernels, modelled: totals.modelledMs }
+  return { name, ...measured }
 }

@@ -12,6 +12,7 @@ import { measureDecode } from './decode.mjs'
 import { openDevice } from './device.mjs'
 import { measureEarlyStart } from './early.mjs'
 import { measureFirst, programs } from './first.mjs'
+import { formRows, measureForm } from './forms.mjs'
 import { ceilings, drawPoints, measurePoint, pointOf, summary, titleOf } from './grid.mjs'
 import { measureProblem } from './kernelbench.mjs'
 import { checkLarge } from './large.mjs'
@@ -27,7 +28,7 @@ const { values: options } = parseArgs({
     device: { type: 'string', default: 'cuda' },
     index: { type: 'string', default: '0' },
     /** Correctness of kernels (cases), of rows at small sizes, of random programs; products by the library and their
-     * rates (library); programs with open extents (open: `rows` names lengths); tensors around 2^31 and 2^32 elements and bytes (large, needs 139 GiB); kernels that start early (early); measurements (bench); attention (attention: `rows` names them whole); seconds until the first call (first, with SINTER_CACHE=off); ONNX cases (verify). */
+     * rates (library); programs with open extents (open: `rows` names lengths); tensors around 2^31 and 2^32 elements and bytes (large, needs 139 GiB); kernels that start early (early); measurements (bench); attention (attention: `rows` names them whole), in the forms that people write (forms, likewise); seconds until the first call (first, with SINTER_CACHE=off); ONNX cases (verify). */
     parts: { type: 'string', default: 'cases,rows,random,bench,verify' },
     /** Rows by name; all unless given. */
     rows: { type: 'string' },
@@ -241,11 +242,15 @@ if (parts.includes('decode')) {
   save()
 }
 
-if (parts.includes('attention')) {
-  result.attention = []
-  for (const name of wanted ?? attentionRows) {
-    const r = await measureAttention(open, name)
-    result.attention.push(r)
+for (const [part, all, measure] of [
+  ['attention', attentionRows, measureAttention],
+  ['forms', formRows, measureForm],
+]) {
+  if (!parts.includes(part)) continue
+  result[part] = []
+  for (const name of wanted ?? all) {
+    const r = await measure(open, name)
+    result[part].push(r)
     console.log(
       `${name.padEnd(44)} ${r.ms.toFixed(4)} ms, least ${r.least.toFixed(4)}, modelled ${r.modelled.toFixed(3)}, ${r.kernels} kernels`,
     )

@@ -11,6 +11,23 @@ export const median = (list) => {
   return sorted[sorted.length >> 1]
 }
 
+/** Milliseconds of a jitted function's calls: the median and the least of some batches, with its kernels and what they are modelled to take. */
+export async function measureCalls(open, run, inputs, batches) {
+  const call = () => {
+    for (const t of leaves(run(...inputs))) t.dispose()
+  }
+  const { totals } = run.explain(...inputs)
+  const batchOf = (n) =>
+    open.time(() => {
+      for (let i = 0; i < n; i++) call()
+    })
+  await batchOf(2)
+  const n = Math.max(2, Math.ceil(open.batchMs / ((await batchOf(2)) / 2)))
+  const times = []
+  for (let i = 0; i < batches; i++) times.push((await batchOf(n)) / n)
+  return { ms: median(times), least: Math.min(...times), kernels: totals.kernels, modelled: totals.modelledMs }
+}
+
 /** A copy by hand, of two 16-byte words a thread. */
 const copyShader = `
 @group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;

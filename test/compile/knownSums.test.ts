@@ -39,6 +39,24 @@ describe('sums that a contraction holds', () => {
     expect([summed(graph), summed(taken(graph))]).toEqual([2 * 9 * 40, 2 * 9 * 3])
   })
 
+  test('weights that the terms have but for the reciprocal of a positive sum', () => {
+    const graph = graphOf(([w, r, g, v]) => {
+      const e = c.exp(w)
+      const weights = c.mul(e, c.div(1, c.sum(e, -1, true)))
+      return [c.matmul(weights, v), c.sum(c.mul(c.mul(e, r), inner(g, v)), -1)]
+    })
+    // The sum of exponentials stays.
+    expect([summed(graph), summed(taken(graph))]).toEqual([2 * 2 * 9 * 40, 2 * 9 * 40 + 2 * 9 * 3])
+  })
+
+  test('not where the factor may be zero', () => {
+    const graph = graphOf(([w, r, g, v]) => {
+      const weights = c.mul(w, c.div(1, r))
+      return [c.matmul(weights, v), c.sum(c.mul(w, inner(g, v)), -1)]
+    })
+    expect(takeKnownSums(graph)).toBe(graph)
+  })
+
   test('weights that a condition hides', () => {
     const graph = graphOf(([w, , g, v, x]) => {
       const p = c.where(c.compare('gt', x, 0), w, 0)

@@ -91,6 +91,15 @@ const streams: readonly {
     rate: 1,
   },
   {
+    name: 'w exp(x - m), rounded to 16 bits on the way as it may not be',
+    text: `${exponential}
+  %12 bf16{r, c} = cast %11 loose
+  %13 f32{r, c} = cast %12
+  %14 f32{r, c} = mul %1, %13
+  %99 f32{r} = reduce sum %14 over c`,
+    rate: 1,
+  },
+  {
     name: 'exp(-(m - x) / 4)',
     text: `  %10 f32{r, c} = sub %3, %0
   %11 f32{r, c} = neg %10

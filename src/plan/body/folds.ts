@@ -299,7 +299,9 @@ export class Folds {
   /** Whether a unit for 16 bits sums a product of f32 as precisely as is asked for: in so few steps (docs/numerics.md). */
   private isShallow({ attrs }: NodeOf<'contract'>, over: readonly string[]): boolean {
     if (this.nodes.mode !== 'fast' || attrs.precision === 'ieee') return false
-    return attrs.precision === 'tf32' || over.reduce((n, axis) => n * (this.tiles.extents.get(axis) ?? 1), 1) <= mostExact
+    return (
+      attrs.precision === 'tf32' || over.reduce((n, axis) => n * (this.tiles.extents.get(axis) ?? 1), 1) <= mostExact
+    )
   }
 }
 

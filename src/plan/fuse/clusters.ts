@@ -71,7 +71,7 @@ function chains(units: readonly Node[], demanded: ReadonlySet<Node>, target: Mac
 
 /**
  * A contraction of two tensors that are widened for it alone, with both casts: either one alone would leave operands of different
- * dtypes, which no library takes. Never a loss, since kernels widen what they load.
+ * dtypes, which no library takes, nor a unit for 16 bits. Never a loss, since kernels widen what they load.
  */
 function withOperandCasts(clusters: readonly Set<Node>[], demanded: ReadonlySet<Node>): Set<Node>[] {
   const users = new Map<Node, number>()
@@ -144,7 +144,8 @@ function withWideningCasts(clusters: readonly Set<Node>[], demanded: ReadonlySet
 export function startingClusters(units: readonly Node[], demanded: ReadonlySet<Node>, target: Machine): Set<Node>[] {
   const joined = chains(units, demanded, target)
   const wide = target.integerMatrixRate === undefined ? joined : withWideningCasts(joined, demanded)
-  return target.library === undefined ? wide : withOperandCasts(wide, demanded)
+  const takesBoth = target.library !== undefined || target.plainMatrixRate !== undefined
+  return takesBoth ? withOperandCasts(wide, demanded) : wide
 }
 
 /** The clusters, those of regions with the results that are used of them, so that a region's group is home to its results. */
