@@ -8,15 +8,17 @@ import { makeNode } from '../graph/build.ts'
 import type { Graph, Node } from '../graph/node.ts'
 import { mapGraph, nodesOf, withInputs } from '../graph/traverse.ts'
 import { fullOf } from '../rewrite/facts.ts'
+import { computeDType, isFloat } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
 
-const isHalf = (n: Node): boolean => n.dtype === 'f16' || n.dtype === 'bf16'
+/** Values of floats that arithmetic widens. */
+const isNarrow = (n: Node): boolean => isFloat(n.dtype) && computeDType(n.dtype) !== n.dtype
 
 /** The divisor before it is broadcast, if a node is such a quotient. */
 function divisorOf(n: Node): Node | undefined {
   const [, y] = n.inputs
   const [z] = y?.inputs ?? []
-  if (n.op !== 'div' || !isHalf(n) || y?.op !== 'broadcast' || z === undefined) return undefined
+  if (n.op !== 'div' || !isNarrow(n) || y?.op !== 'broadcast' || z === undefined) return undefined
   return sizeOf(z.shape) < sizeOf(y.shape) ? z : undefined
 }
 
@@ -28,8 +30,9 @@ export function divideOnce(graph: Graph): Graph {
     const z = divisorOf(same)
     const [x, y] = same.inputs
     if (z === undefined || x === undefined || y?.op !== 'broadcast') return same
-    const once = makeNode('div', [fullOf(z.shape, 'f32', 1), cast(z, 'f32')], {})
-    const product = makeNode('mul', [cast(x, 'f32'), makeNode('broadcast', [once], y.attrs)], {})
+    const wide = computeDType(same.dtype)
+    const once = makeNode('div', [fullOf(z.shape, wide, 1), cast(z, wide)], {})
+    const product = makeNode('mul', [cast(x, wide), makeNode('broadcast', [once], y.attrs)], {})
     return makeNode('cast', [product], { dtype: same.dtype, loose: true })
   })
 }

@@ -61,14 +61,14 @@ function normalisersOf(root: Node, axis: number): ReadonlySet<Node> {
   return isWeight ? found : new Set()
 }
 
-/** The terms of an operand, each with its sign, if one has a normaliser that the others lack; undefined otherwise. */
+/** The terms of an operand, each with its sign, if each has a normaliser that the others lack; undefined otherwise. */
 function termsOf(operand: Node, axis: number): readonly { readonly of: Node; readonly sign: 1 | -1 }[] | undefined {
   let sum = operand
   while (sum.op === 'cast' && sum.inputs[0] !== undefined && isFloat(sum.inputs[0].dtype)) sum = sum.inputs[0]
   const { terms: signs } = scalarOf(sum) ?? {}
   if (signs === undefined || signs.length !== 2 || sum.inputs.length !== 2) return undefined
   const all = sum.inputs.map((x) => normalisersOf(x, axis))
-  const isApart = all.some((own, i) => [...own].some((n) => all.every((o, j) => i === j || !o.has(n))))
+  const isApart = all.every((own, i) => [...own].some((n) => all.every((o, j) => i === j || !o.has(n))))
   return isApart ? sum.inputs.map((of, i) => ({ of, sign: signs[i] ?? 1 })) : undefined
 }
 

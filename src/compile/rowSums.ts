@@ -23,18 +23,6 @@ const isSum = (n: Node | undefined): n is Sum =>
 /** Whether a product is larger than its operands: what chains go through block by block. */
 const isLarge = (n: Node): boolean => n.inputs.every((x) => sizeOf(x.shape) < sizeOf(n.shape))
 
-/** Whether what is broadcast follows from folds over several axes of values of a shape (statistics of a batch), for which no chain that goes through them row by row can wait. */
-function waitsForAll(spread: Node, { shape }: Node): boolean {
-  const seen = new Set(spread.inputs)
-  for (const n of seen) {
-    const [x] = n.inputs
-    if (n.op === 'reduce' && x !== undefined && sameShape(x.shape, shape) && n.attrs.axes.length > 1) return true
-    if (seen.size < mostAround && (familyOf(n) === 'elementwise' || familyOf(n) === 'view'))
-      for (const y of n.inputs) seen.add(y)
-  }
-  return false
-}
-
 /** Whether a sum is spread again over what it is of: a statistic that all of it waits for. */
 function isSpread(sum: Node, { shape }: Node, users: Users): boolean {
   const seen = new Set([sum])
@@ -53,7 +41,6 @@ function summedAxis(of: Node, among: readonly number[], users: Users): number | 
   for (const n of above)
     if (n.op !== 'contract')
       for (const x of n.inputs) {
-        if (x.op === 'broadcast' && waitsForAll(x, of)) return undefined
         const isProduct = x.op === 'contract' && sameShape(x.shape, of.shape)
         if ((isProduct || isAlike(x)) && above.size < mostAround) above.add(x)
       }
@@ -135,12 +122,14 @@ function terms({ of, behind }: InSteps, at: (n: Node) => Node): Node {
   return behind.negative ? makeNode('neg', [product], {}) : product
 }
 
-/** The graph with such sums in two steps; itself where there are none. For fast mode: sums have another order. */
+/** The graph with such sums of its backward pass in two steps; itself where there are none. For fast mode: sums have another order. */
 export function sumRowsFirst(graph: Graph): Graph {
   const nodes = nodesOf(graph)
   if (!nodes.some((n) => n.op === 'contract')) return graph
   const users = usersOf(nodes)
-  const found = new Map(nodes.flatMap((n) => (isSum(n) ? [[n as Node, inSteps(n, users)] as const] : [])))
+  // A loss is a sum over several axes, too, and has no chain beside it.
+  const sums = nodes.flatMap((n) => (isSum(n) && n.origin.phase === 'backward' ? [n] : []))
+  const found = new Map(sums.map((n): [Node, InSteps | undefined] => [n, inSteps(n, users)]))
   if (![...found.values()].some((s) => s !== undefined)) return graph
   const made = new Map<Node, Node>()
   return mapGraph(graph, (node, inputs) => {

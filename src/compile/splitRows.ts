@@ -104,6 +104,13 @@ function isBetween(seed: NodeOf<'concat'>, { axis, slices }: Joined, users: User
   return comes && [...slices].some((s) => reachesProduct(s, (n) => users.get(n) ?? []))
 }
 
+const sliced = (x: Node, axis: number, from: number, to: number): Node =>
+  makeNode('slice', [x], {
+    start: x.shape.map((_, d) => (d === axis ? from : 0)),
+    limit: x.shape.map((n, d) => (d === axis ? to : n)),
+    step: x.shape.map(() => 1),
+  })
+
 /** The part of a value that is joined of nothing, but read beside such values. */
 function cut(x: Node, axis: number, [from, to]: readonly [number, number]): Node {
   const shape = x.shape.map((n, d) => (d === axis ? to - from : n))
@@ -112,13 +119,9 @@ function cut(x: Node, axis: number, [from, to]: readonly [number, number]): Node
     const own = x.attrs.dims.indexOf(axis)
     const [inner] = x.inputs
     if (inner !== undefined && (own < 0 || inner.shape[own] === x.shape[axis]))
-      return broadcastAlong(own < 0 ? inner : cut(inner, own, [from, to]), shape, x.attrs.dims)
+      return broadcastAlong(own < 0 ? inner : sliced(inner, own, from, to), shape, x.attrs.dims)
   }
-  return makeNode('slice', [x], {
-    start: x.shape.map((_, d) => (d === axis ? from : 0)),
-    limit: x.shape.map((n, d) => (d === axis ? to : n)),
-    step: x.shape.map(() => 1),
-  })
+  return sliced(x, axis, from, to)
 }
 
 /** A graph with such values in parts. */

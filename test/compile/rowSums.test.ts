@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest'
 import { sumRowsFirst } from '../../src/compile/rowSums.ts'
 import * as c from '../../src/compose/index.ts'
+import { backwardOrigin, inOrigin } from '../../src/diagnostics/origin.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import { nodesOf } from '../../src/graph/traverse.ts'
 import { rewriteGraph } from '../../src/rewrite/index.ts'
@@ -34,20 +35,24 @@ const axesOf = (graph: Graph): (readonly number[])[] =>
     n.op === 'reduce' && sizeOf(n.inputs[0]?.shape ?? []) === 2 * 3 * 8 * 9 ? [n.attrs.axes] : [],
   )
 
+/** A sum of a backward pass. */
+const summed = (x: Node, axes: number | readonly number[]): Node =>
+  inOrigin(backwardOrigin(x.origin), () => c.sum(x, typeof axes === 'number' ? [axes] : axes))
+
 const squares = (s: Node): Node => c.mul(s, s)
 
 test.each<[string, Build, (readonly number[])[], (readonly number[])[]]>([
-  ['over all of a head', (s, v) => [c.matmul(squares(s), v), c.sum(s, [0, 2, 3])], [[0, 2, 3]], [[3]]],
-  ['over everything', (s, v) => [c.matmul(squares(s), v), c.sum(s, [0, 1, 2, 3])], [[0, 1, 2, 3]], [[3]]],
+  ['over all of a head', (s, v) => [c.matmul(squares(s), v), summed(s, [0, 2, 3])], [[0, 2, 3]], [[3]]],
+  ['over everything', (s, v) => [c.matmul(squares(s), v), summed(s, [0, 1, 2, 3])], [[0, 1, 2, 3]], [[3]]],
   [
     'over rows, where products sum rows',
-    (s, v) => [c.matmul(c.swapAxes(squares(s), -1, -2), c.sliceAxis(v, 2, 0, 8)), c.sum(s, [0, 2])],
+    (s, v) => [c.matmul(c.swapAxes(squares(s), -1, -2), c.sliceAxis(v, 2, 0, 8)), summed(s, [0, 2])],
     [[0, 2]],
     [[2]],
   ],
   [
     'over the batch, times a factor, over the rest',
-    (s, v, z) => [c.matmul(squares(s), v), c.sum(c.mul(z, c.neg(c.sum(s, 0))), [1, 2])],
+    (s, v, z) => [c.matmul(squares(s), v), summed(c.mul(z, c.neg(summed(s, 0))), [1, 2])],
     [[0]],
     [[3]],
   ],
@@ -58,14 +63,15 @@ test.each<[string, Build, (readonly number[])[], (readonly number[])[]]>([
 })
 
 test.each<[string, Build]>([
-  ['of one axis', (s, v) => [c.matmul(squares(s), v), c.sum(s, 3)]],
-  ['of others than products sum', (s, v) => [c.matmul(squares(s), v), c.sum(s, [0, 2])]],
-  ['beside no product that sums them', (s) => [squares(s), c.sum(s, [0, 2, 3])]],
+  ['of a forward pass', (s, v) => [c.matmul(squares(s), v), c.sum(s, [0, 2, 3])]],
+  ['of one axis', (s, v) => [c.matmul(squares(s), v), summed(s, 3)]],
+  ['of others than products sum', (s, v) => [c.matmul(squares(s), v), summed(s, [0, 2])]],
+  ['beside no product that sums them', (s) => [squares(s), summed(s, [0, 2, 3])]],
   [
-    'of what waits for statistics of all rows',
+    'that is spread over all again',
     (s, v) => {
-      const n = c.sub(s, c.mean(s, [0, 2, 3], true))
-      return [c.matmul(squares(n), v), c.sum(squares(n), [0, 2, 3])]
+      const rest = c.sub(s, c.broadcastTo(c.reshape(summed(s, [0, 2, 3]), [1, 3, 1, 1]), s.shape))
+      return [c.matmul(squares(rest), v)]
     },
   ],
 ])('%s: as it is', (_, build) => {

@@ -62,8 +62,12 @@ test('strict multiplies what it is given', () => {
 
 test('the values of the reference', () => {
   for (const dtype of ['bf16', 'f16'] as const) {
-    const small = trace([{ shape: [6, 5], dtype }, { shape: [5, 7], dtype }], (p) =>
-      c.div(c.matmul(widened(at(p, 0)), widened(at(p, 1))), 3),
+    const small = trace(
+      [
+        { shape: [6, 5], dtype },
+        { shape: [5, 7], dtype },
+      ],
+      (p) => c.div(c.matmul(widened(at(p, 0)), widened(at(p, 1))), 3),
     )
     check(small)
     check(small, { target: cudaTarget })
