@@ -9,6 +9,9 @@ export interface Bound {
   readonly hi: number
 }
 
+/** What two bounds that say the same have in common. */
+export const boundKey = ({ expr, lo, hi }: Bound): string => `${lo} ${expr.key} ${hi}`
+
 /** All bounds hold; the empty predicate is true. */
 export type Predicate = readonly Bound[]
 

@@ -1,7 +1,7 @@
 /**
  * Products of sums of rows that are normalised one by one, as sums of products. Of (e / sum e - c f / sum f) v no factor is common to all terms of a row, so the sum over a row waits
  * for both normalisers, and a chain of products would go through the scores twice. Of each term its own is a factor, which stands behind the product:
- * e v / sum e - c (f v / sum f) streams, for one more product (docs/attention.md).
+ * e v / sum e - c (f v / sum f) streams, for one more product. Sums with what is not normalised (the gradient of a loss) stay, since what is stored anyway would be multiplied twice.
  */
 import { makeNode } from '../graph/build.ts'
 import type { Graph, Node, NodeOf } from '../graph/node.ts'
@@ -22,7 +22,7 @@ function summedAxis({ attrs }: Contraction, operand: 0 | 1): number | undefined 
   return axes.length === 1 ? axes[0] : undefined
 }
 
-/** Whether a value is made of a sum or a greatest value along an axis of what has the rank of its rows, of products. */
+/** Whether a value of rows is made of a fold along an axis of what is made of products. */
 function isFoldOfProducts(root: Node, axis: number): boolean {
   const seen = new Set([root])
   for (const n of seen) {
@@ -33,6 +33,7 @@ function isFoldOfProducts(root: Node, axis: number): boolean {
   return false
 }
 
+/** Whether what a fold is of is made of products, element by element. */
 function reachesProduct(fold: Node): boolean {
   const seen = new Set(fold.inputs)
   for (const n of seen) {

@@ -62,8 +62,9 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/plan/axes/foreseen.ts: Walk.all, Walk.at, Walk.evaluated': ['fixed', '128 nodes in all'],
   'src/plan/axes/foreseen.ts: Walk.holdsFold': ['fixed', '128 nodes in all'],
   'src/plan/axes/gridAxes.ts: spacingOf, spacingOf.moves': 'expression',
-  'src/plan/axes/chain.ts: isBounded': 'values',
-  'src/plan/axes/chain.ts: withoutFactors.findSplit, withoutFactors.splitOf, withoutFactors.splitOfChoice': 'values',
+  'src/plan/axes/chainFactors.ts: isBounded': 'values',
+  'src/plan/axes/chainFactors.ts: withoutFactors.findSplit, withoutFactors.splitOf, withoutFactors.splitOfChoice':
+    'values',
   'src/plan/axes/visible.ts: Seen.findOutside, Seen.findOutside.inner, Seen.least, Seen.outside, Seen.zero': 'values',
   'src/plan/axes/visible.ts: Seen.by': ['fixed', 'a fold, then its anchor, which streams against nothing'],
   'src/transforms/transpose/contraction.ts: simplify': ['fixed', 'once more, without paddings'],

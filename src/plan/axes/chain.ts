@@ -7,13 +7,13 @@
 import { axesOf } from '../../affine/expr.ts'
 import { foldAxes } from '../../kernel/folds.ts'
 import { type LetStmt, operandsOf, type ValueId } from '../../kernel/ir.ts'
-import { type Streamed, streamedDot, streamedSum, unrounded } from '../../kernel/streams.ts'
+import { type Streamed, streamedDot, streamedSum } from '../../kernel/streams.ts'
 import { ancestorsOf, liveLets, renameOperands } from '../../kernel/walk.ts'
-import { isModerate } from '../../scalar/moderate.ts'
-import { combinerOp, scalarInfo } from '../../scalar/ops.ts'
-import { computeDType, isFloat } from '../../types/dtype.ts'
+import { combinerOp } from '../../scalar/ops.ts'
+import { computeDType } from '../../types/dtype.ts'
 import { type Body, pointsOf } from '../body/body.ts'
 import { type Refused, refuse } from '../refusal.ts'
+import { operandOf, withoutFactors } from './chainFactors.ts'
 import { withoutScale } from './chainScale.ts'
 import type { DepthParts, MatrixRole } from './fusedReductions.ts'
 
@@ -249,22 +249,6 @@ function foldOf(
   return { ok: true, fold: { let: l, combiner, streamed } }
 }
 
-/** The operand of a sum that tiles lead to; `at` names it in the statement. */
-function operandOf(
-  { id, op }: LetStmt,
-  { tiles }: ChainRole,
-  lets: Lets,
-): { readonly id: ValueId; readonly at: 'a' | 'b' } {
-  const [a, b] = op.kind === 'dot' ? [op.a, op.b] : [id, id]
-  return tiles.some((t) => a === t || dependsOn(a, t, lets)) ? { id: a, at: 'a' } : { id: b, at: 'b' }
-}
-
-/** A factor of a sum's terms that is one along the shared axes. */
-interface Factor {
-  readonly id: ValueId
-  readonly divides: boolean
-}
-
 /** The body without the rounding of tiles to half precision where they are widened again. */
 function withoutRounding(body: Body, { tiles }: ChainRole): Body {
   const lets: Lets = new Map(body.lets.map((l) => [l.id, l]))
@@ -289,154 +273,3 @@ function withoutRounding(body: Body, { tiles }: ChainRole): Body {
 /** What a cast converts. */
 const castOperand = (l: LetStmt | undefined): ValueId | undefined =>
   l?.op.kind === 'scalar' && l.op.op === 'cast' ? l.op.args[0] : undefined
-
-/** An operand without its factors; `undefined`: all of it is factors. */
-interface Split {
-  readonly rest: ValueId | undefined
-  readonly factors: readonly Factor[]
-}
-
-/** The body with factors of a sum's terms that follow from folds along the shared axes and are one along them, and numbers, behind it. */
-function withoutFactors(body: Body, role: ChainRole, sum: ValueId): Body | Refused {
-  const lets: Lets = new Map(body.lets.map((l) => [l.id, l]))
-  const dot = lets.get(sum)
-  if (dot?.op.kind !== 'dot') return body
-  const folds = new Set(
-    body.lets.flatMap((l) => (l.id !== sum && foldAxes(l).some((t) => role.shared.includes(t)) ? [l.id] : [])),
-  )
-  const isLate = (id: ValueId): boolean => folds.has(id) || [...ancestorsOf([id], lets)].some((o) => folds.has(o))
-  /** Whether a value is another times a number, which nothing needs to hold. */
-  const isScaled = (id: ValueId): boolean => {
-    const op = lets.get(unrounded(id, lets))?.op
-    if (op?.kind !== 'scalar' || scalarInfo(op.op).factors?.every((p) => p === 1) !== true) return false
-    return op.args.some((a) => isNumber(a, lets))
-  }
-  let next = Math.max(...body.lets.map((l) => l.id)) + 1
-  const made: LetStmt[] = []
-  const emit = (l: LetStmt): ValueId => {
-    const id = next++
-    made.push({ ...l, id })
-    return id
-  }
-  const known = new Map<ValueId, Split>()
-  const splitOf = (id: ValueId): Split => {
-    const split = known.get(id) ?? findSplit(id)
-    known.set(id, split)
-    return split
-  }
-  /** Factors of what is chosen where a condition does not choose zero. */
-  const splitOfChoice = (l: LetStmt, [condition, x, y]: readonly ValueId[]): Split | undefined => {
-    const zero = y !== undefined && isZero(y, lets) ? y : x
-    const value = zero === y ? x : y
-    if (
-      condition === undefined ||
-      value === undefined ||
-      zero === undefined ||
-      !isZero(zero, lets) ||
-      isLate(condition)
-    )
-      return undefined
-    const { rest, factors } = splitOf(value)
-    if (rest === undefined || factors.length === 0) return undefined
-    return { rest: emit({ ...l, op: renameOperands(l.op, (id) => (id === value ? rest : id)) }), factors }
-  }
-  const findSplit = (id: ValueId): Split => {
-    const l = lets.get(id)
-    const whole: Split = { rest: id, factors: [] }
-    if (l === undefined || !isFloat(l.dtype)) return whole
-    if (isNumber(id, lets)) return { rest: undefined, factors: [{ id, divides: false }] }
-    if (!isLate(id) && !isScaled(id)) return whole
-    if (!l.axes.some((t) => role.shared.includes(t))) return { rest: undefined, factors: [{ id, divides: false }] }
-    if (l.op.kind !== 'scalar') return whole
-    const { op, args } = l.op
-    const inner = unrounded(id, lets)
-    const { factors: powers } = scalarInfo(op)
-    if (scalarInfo(op).chooses === true) return splitOfChoice(l, args) ?? whole
-    if (inner === id && powers === undefined) return whole
-    const parts = inner === id ? args.map(splitOf) : [splitOf(inner)]
-    const factors = parts.flatMap((s, i) =>
-      s.factors.map((f) => ({ ...f, divides: f.divides !== (powers?.[i] === -1) })),
-    )
-    if (factors.length === 0 || parts.some((s, i) => s.rest === undefined && powers?.[i] === undefined)) return whole
-    if (inner !== id) {
-      const [rest] = parts.flatMap((s) => s.rest ?? [])
-      return rest === undefined ? whole : { rest: emit({ ...l, op: { ...l.op, args: [rest] } }), factors }
-    }
-    const rests = parts.map((s) => s.rest)
-    const left = rests.flatMap((r) => r ?? [])
-    const [only, more] = left
-    if (only === undefined || more !== undefined)
-      return { rest: emit({ ...l, axes: unionOf(l.axes, left, lets, made), op: { ...l.op, args: left } }), factors }
-    // One of the two is left: a divisor would stand alone.
-    return powers?.[rests.indexOf(only)] === 1 ? { rest: only, factors } : whole
-  }
-  const { id: operand, at } = operandOf(dot, role, lets)
-  const { rest, factors } = splitOf(operand)
-  if (rest === undefined || factors.length === 0) return body
-  const narrow = lets.get(operand)
-  if (
-    narrow?.dtype === 'f16' &&
-    !isBounded(unrounded(rest, new Map([...lets, ...made.map((l) => [l.id, l] as const)])), lets)
-  )
-    return factors.some((f) => isLate(f.id))
-      ? refuse('no-stream', 'without its factor an operand may exceed the range of f16')
-      : body
-  const product: LetStmt = { ...dot, op: { ...dot.op, [at]: rest } }
-  made.push(product)
-  let result = product
-  for (const f of factors) {
-    const of = lets.get(f.id)
-    if (of === undefined) continue
-    const by =
-      of.dtype === dot.dtype
-        ? f.id
-        : emit({ ...of, dtype: dot.dtype, op: { kind: 'scalar', op: 'cast', args: [f.id] } })
-    const id = emit({ ...dot, op: { kind: 'scalar', op: f.divides ? 'div' : 'mul', args: [result.id, by] } })
-    result = made.at(-1) ?? result
-    if (result.id !== id) return body
-  }
-  const renamed = (id: ValueId): ValueId => (id === dot.id ? result.id : id)
-  const node = body.origin.get(dot.id)
-  const origin = new Map(body.origin)
-  if (node !== undefined) for (const l of made) origin.set(l.id, node)
-  const all = body.lets.flatMap((l) => (l === dot ? made : [{ ...l, op: renameOperands(l.op, renamed) }]))
-  const stores = body.stores.map((s) => ({ ...s, value: renamed(s.value) }))
-  const stored = stores.map((s) => s.value)
-  return { ...body, lets: liveLets(all, stored), stores, origin }
-}
-
-/** Axes of a value that keeps some of its operands, in its own order. */
-function unionOf(axes: readonly string[], args: readonly ValueId[], lets: Lets, made: readonly LetStmt[]): string[] {
-  const of = new Set(args.flatMap((id) => (lets.get(id) ?? made.find((l) => l.id === id))?.axes ?? []))
-  return axes.filter((t) => of.has(t))
-}
-
-/** Whether a value is an exponential, which an anchor keeps at one at most, or zero where a condition hides that. */
-function isBounded(id: ValueId, lets: Lets): boolean {
-  const op = lets.get(id)?.op
-  if (op?.kind !== 'scalar') return false
-  const { exponentialIn, chooses, factors } = scalarInfo(op.op)
-  if (exponentialIn !== undefined) return true
-  if (chooses !== true && factors?.every((p) => p === 1) !== true) return false
-  const isMask = (a: ValueId): boolean => {
-    const cast = lets.get(unrounded(a, lets))?.op
-    const from = cast?.kind === 'scalar' && cast.op === 'cast' ? lets.get(cast.args[0] ?? a) : undefined
-    return from?.dtype === 'bool'
-  }
-  const rest = op.args.filter((a, i) => (chooses === true ? i > 0 && !isZero(a, lets) : !isMask(a)))
-  const [only, ...others] = rest
-  return only !== undefined && others.length === 0 && isBounded(only, lets)
-}
-
-function isZero(id: ValueId, lets: Lets): boolean {
-  const op = lets.get(id)?.op
-  return op?.kind === 'const' && op.value === 0
-}
-
-/** Whether a value is a number that may meet a sum instead of its terms (docs/numerics.md). */
-function isNumber(id: ValueId, lets: Lets): boolean {
-  const op = lets.get(id)?.op
-  return op?.kind === 'const' && typeof op.value === 'number' && isModerate(op.value)
-}
-
-const dependsOn = (id: ValueId, on: ValueId, lets: Lets): boolean => id !== on && ancestorsOf([id], lets).has(on)

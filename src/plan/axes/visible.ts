@@ -5,7 +5,7 @@
  */
 import { type BlockedAxis, endOfBlocks } from '../../affine/blocks.ts'
 import * as ix from '../../affine/expr.ts'
-import type { Bound } from '../../affine/predicate.ts'
+import { type Bound, boundKey } from '../../affine/predicate.ts'
 import { Conditions, type Either, type Tested } from '../../kernel/conditions.ts'
 import type { LetStmt, ValueId } from '../../kernel/ir.ts'
 import { isScalarOp, scalarInfo } from '../../scalar/ops.ts'
@@ -31,8 +31,6 @@ export const isEither = (end: ix.Expr | EitherEnd): end is EitherEnd => Array.is
 type Seeing = Bound | Either | Tested
 const isPair = (x: Seeing): x is Either => Array.isArray(x)
 const isTested = (x: Seeing): x is Tested => 'truth' in x
-
-const boundKey = ({ expr, lo, hi }: Bound): string => `${lo} ${expr.key} ${hi}`
 
 const keyOf = (x: Seeing): string =>
   isTested(x)
