@@ -57,7 +57,7 @@ const few = [
   [5, 9],
 ]
 
-for (const { name, ...made } of some(openCases, 2))
+for (const { name, ...made } of some(openCases, 3))
   test(name, () => {
     const { program } = openProgram(made, 'fast', cudaTarget)
     device.learn(program)

@@ -102,7 +102,7 @@ describe('random programs through the public interface', () => {
     const device = await openSoftware()
     if (typeof device === 'string') return skip(device)
     let ran = 0
-    for (let seed = first; seed < first + Math.min(count, nightly ? 12 : 6); seed++) {
+    for (let seed = first; seed < first + Math.min(count, nightly ? 12 : 4); seed++) {
       setDevice('reference')
       const p = apiProgram(seed, { floats: ['f32'], integers: ['bool', 'i32', 'u32', 'i64', 'u8'], statements: 4 })
       const calls = callsOf(p)

@@ -20,7 +20,7 @@ import { seedsOf } from '../support/nightly.ts'
 import { execute, smallBlocks } from './execute.ts'
 import { inputsOf, type ModelProgram, modelProgram } from './models/programs.ts'
 
-const count = seedsOf('SINTER_MODELS', 12, 300)
+const count = seedsOf('SINTER_MODELS', 8, 300)
 const first = Number(process.env.SINTER_FIRST_SEED ?? 0)
 /** Nodes of a graph at most: longer programs take seconds. */
 const mostNodes = 160

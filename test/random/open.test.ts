@@ -11,7 +11,7 @@ import { seedsOf } from '../support/nightly.ts'
 import { others, randomOpen } from './openPrograms.ts'
 import { randomWideOpen, wideOthers } from './wideOpenPrograms.ts'
 
-const count = seedsOf('SINTER_PROGRAMS', 6, 12)
+const count = seedsOf('SINTER_PROGRAMS', 4, 12)
 const first = Number(process.env.SINTER_FIRST_SEED ?? 0)
 
 const backend = compiledBackend({ threads: 1 })

@@ -9,7 +9,7 @@ import { some } from '../support/nightly.ts'
 import { openSoftware } from './software.ts'
 
 /** Every third model; at night all. */
-const tried = some(models, 3)
+const tried = some(models, 5)
 
 const present = archivesPresent('ONNX MODELS ON WEBGPU')
 const root = present ? unpack(['onnx-models']) : ''

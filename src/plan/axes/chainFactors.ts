@@ -3,7 +3,6 @@
  * exponentials become quotients of sums, whose terms stream. Where a condition chooses between such a quotient and zero, the quotient of what is chosen is none of a row of which nothing
  * is: its number may be none (1 / 0 where a row sees nothing), and zero it is still.
  */
-
 import { boundKey } from '../../affine/predicate.ts'
 import { Conditions } from '../../kernel/conditions.ts'
 import { foldAxes } from '../../kernel/folds.ts'
@@ -97,7 +96,7 @@ export function withoutFactors(body: Body, role: Shared, sum: ValueId): Body | R
       const hidden = [yes, no].findIndex((x) => x !== undefined && isHidden(x, lets))
       if (hides === undefined || hidden < 0) return false
       const { bounds: all, isAll } = conditions.holding(hides, hidden === 1)
-      const isWithin = isAll === true && all.every((x) => bounds.has(boundKey(x)))
+      const isWithin = isAll && all.every((x) => bounds.has(boundKey(x)))
       return isWithin || conditions.conjuncts(hides, hidden === 1).every((t) => own.has(key(t)))
     })
   }

@@ -117,7 +117,7 @@ const graphOf = ({ dtype, sizes: [heads, keyHeads, queries, keys, width, out], o
   )
 
 describe.skipIf(!hasCompiler())('gradients through chains on tensor cores (skipped where g++ is missing)', () => {
-  test.each(some(cases, 2))('$name', { timeout: 180_000 }, async (x) => {
+  test.each(some(cases, 3))('$name', { timeout: 180_000 }, async (x) => {
     const graph = graphOf(x)
     const [heads, , queries, keys] = x.sizes
     const target = { ...without(2 * heads * queries * keys), ...(x.halfway ? { minPrograms: 1 } : {}) }

@@ -94,7 +94,7 @@ const cases: readonly (Case & { readonly slices: number })[] = [
 describe.skipIf(!hasCompiler())('on CUDA (skipped where g++ is missing)', () => {
   test('results and plans', { timeout: 120_000 }, async () => {
     const target = sliced(2 ** 47)
-    const compiled = some(cases, 2).map((x) => {
+    const compiled = some(cases, 3).map((x) => {
       const graph = graphOf(x)
       const made = compiledFor(target, graph)
       const [chain] = kernelsOf(made).filter((k) => emitKernel(k, target.simt).source.includes('blocks of 4 x 4'))

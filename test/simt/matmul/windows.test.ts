@@ -95,7 +95,7 @@ test.skipIf(!hasCompiler()).each(some(trainings, 2))('gradients: $title', { time
 })
 
 // By day each in half precision or in tf32.
-const [inTf32, inHalves] = [some(cases, 2), cases.filter((_, i) => nightly || i % 2 === 1)]
+const [inTf32, inHalves] = [some(cases, 3), cases.filter((_, i) => nightly || i % 2 === 1)]
 
 test.skipIf(!hasCompiler()).each(inHalves)('$title', { timeout: 60_000 }, async (given) => {
   expect(onUnits(await compare(convolution(given), 'ieee', 3))).toBe(true)
