@@ -18,6 +18,7 @@ import {
   spec,
   type Tensor,
 } from '../../src/index.ts'
+import { atNight } from '../support/nightly.ts'
 import { centred } from './numbers.ts'
 
 setDevice('wasm', { threads: 1 })
@@ -76,48 +77,52 @@ function recogniser(x: Tensor): Tensor {
   return softmax(mixed.add(gelu(layerNorm(mixed).matmul(up)).matmul(down)).matmul(head), -1)
 }
 
-test('a recogniser of text at widths 32 to 480 and batches 1 to 8 is two compilations, its memory flat', () => {
-  const f = jit(recogniser, { dynamic: [spec([dim('batch', 1, 8), 3, 32, dim('width', 32, 480)])] })
-  const closed = jit(recogniser)
-  const served = new Map<string, Set<string>>()
-  const call = (b: number, w: number): Tensor => {
-    const x = centred(b + w, [b, 3, 32, w])
-    const got = f(x)
-    const { open, closed: why } = f.explain(x)
-    expect(why, `${b} by ${w}`).toBeUndefined()
-    const names = open?.map((d) => d.name).join() ?? ''
-    served.set(names, (served.get(names) ?? new Set()).add(JSON.stringify(open)))
-    x.dispose()
-    return got
-  }
-  const widths = [320, 100, 48, 161, 203, 32, 480, 256, 90, 77]
-  // The greatest sizes of both programs settle what memory is held.
-  for (const [b, w] of [
-    [8, 480],
-    [1, 480],
-    [8, 480],
-    [1, 480],
-  ] as const)
-    call(b, w).dispose()
-  const { programs, arenaBytes } = memory()
-  for (const [i, w] of widths.entries()) for (const b of [1, 2 + (i % 7)]) call(b, w).dispose()
-  expect({ programs: memory().programs, arenaBytes: memory().arenaBytes }).toEqual({ programs, arenaBytes })
-  expect([...served.keys()].sort()).toEqual(['batch,width', 'width'])
-  // Templates, each of one program here.
-  for (const ranges of served.values()) expect(ranges.size).toBe(1)
-  for (const [b, w] of [
-    [1, 320],
-    [1, 161],
-    [2, 33],
-    [3, 100],
-    [1, 478],
-  ] as const) {
-    const x = centred(b + w, [b, 3, 32, w])
-    const [got, want] = [call(b, w), closed(x)]
-    expect(got.shape).toEqual(want.shape)
-    const [a, e] = [got.dataSync() as Float32Array, want.dataSync() as Float32Array]
-    expect(a.reduce((m, v, i) => Math.max(m, Math.abs(v - (e[i] ?? Number.NaN))), 0)).toBeLessThan(1e-5)
-  }
-  f.dispose()
-  closed.dispose()
-}, 60_000)
+atNight(
+  'a recogniser of text at widths 32 to 480 and batches 1 to 8 is two compilations, its memory flat',
+  () => {
+    const f = jit(recogniser, { dynamic: [spec([dim('batch', 1, 8), 3, 32, dim('width', 32, 480)])] })
+    const closed = jit(recogniser)
+    const served = new Map<string, Set<string>>()
+    const call = (b: number, w: number): Tensor => {
+      const x = centred(b + w, [b, 3, 32, w])
+      const got = f(x)
+      const { open, closed: why } = f.explain(x)
+      expect(why, `${b} by ${w}`).toBeUndefined()
+      const names = open?.map((d) => d.name).join() ?? ''
+      served.set(names, (served.get(names) ?? new Set()).add(JSON.stringify(open)))
+      x.dispose()
+      return got
+    }
+    const widths = [320, 100, 48, 161, 203, 32, 480, 256, 90, 77]
+    // The greatest sizes of both programs settle what memory is held.
+    for (const [b, w] of [
+      [8, 480],
+      [1, 480],
+      [8, 480],
+      [1, 480],
+    ] as const)
+      call(b, w).dispose()
+    const { programs, arenaBytes } = memory()
+    for (const [i, w] of widths.entries()) for (const b of [1, 2 + (i % 7)]) call(b, w).dispose()
+    expect({ programs: memory().programs, arenaBytes: memory().arenaBytes }).toEqual({ programs, arenaBytes })
+    expect([...served.keys()].sort()).toEqual(['batch,width', 'width'])
+    // Templates, each of one program here.
+    for (const ranges of served.values()) expect(ranges.size).toBe(1)
+    for (const [b, w] of [
+      [1, 320],
+      [1, 161],
+      [2, 33],
+      [3, 100],
+      [1, 478],
+    ] as const) {
+      const x = centred(b + w, [b, 3, 32, w])
+      const [got, want] = [call(b, w), closed(x)]
+      expect(got.shape).toEqual(want.shape)
+      const [a, e] = [got.dataSync() as Float32Array, want.dataSync() as Float32Array]
+      expect(a.reduce((m, v, i) => Math.max(m, Math.abs(v - (e[i] ?? Number.NaN))), 0)).toBeLessThan(1e-5)
+    }
+    f.dispose()
+    closed.dispose()
+  },
+  60_000,
+)

@@ -10,6 +10,7 @@ import { lowerBound, quantile } from '../../bench/cliffs/stats.ts'
 import { nodesOf } from '../../src/graph/traverse.ts'
 import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import type { DType } from '../../src/types/dtype.ts'
+import { some } from '../support/nightly.ts'
 
 const small = { mostBytes: 4096 }
 const machine = await openMachine('wasm', { threads: 1, index: 0, clock: 'wall' })
@@ -30,7 +31,12 @@ test('every class is among a few hundred seeds', () => {
 })
 
 describe('fused and unfused programs give what the reference gives', () => {
-  test.each(Array.from({ length: 50 }, (_, i) => 1000 + i))('seed %i', async (seed) => {
+  test.each(
+    some(
+      Array.from({ length: 50 }, (_, i) => 1000 + i),
+      2,
+    ),
+  )('seed %i', async (seed) => {
     const p = programOf(seed, small)
     const graph = graphOf(p)
     const dtypes = new Set(nodesOf(graph).map((n) => n.dtype))

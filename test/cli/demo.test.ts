@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { consoleOn } from '../../src/cli/console.ts'
 import { demoCommand } from '../../src/cli/demo.ts'
 import { readNpy } from '../../src/cli/npy.ts'
+import { some } from '../support/nightly.ts'
 import { sinter } from './support.ts'
 
 const examples = fileURLToPath(new URL('../../examples/', import.meta.url))
@@ -31,7 +32,12 @@ describe('examples', () => {
     expect(images.shape).toEqual([256, 1, 16, 16])
     expect(labels.shape).toEqual([256])
   })
-  it.each(readdirSync(examples).filter((f) => f.endsWith('.ts')))('%s agrees with the reference', async (name) => {
+  it.each(
+    some(
+      readdirSync(examples).filter((f) => f.endsWith('.ts')),
+      3,
+    ),
+  )('%s agrees with the reference', async (name) => {
     const outputs = async (device: string): Promise<{ statistics: { mean: number; std: number } }[]> =>
       JSON.parse((await sinter('run', examples + name, '--device', device, '--json')).out).outputs
     const [wasm, reference] = [await outputs('wasm'), await outputs('reference')]

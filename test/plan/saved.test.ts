@@ -12,7 +12,7 @@ import { vjpGraph } from '../../src/transforms/index.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { makeRng } from '../random/rng.ts'
-import { nightly } from '../support/nightly.ts'
+import { nightly, some } from '../support/nightly.ts'
 
 interface Size {
   readonly batch: number
@@ -134,7 +134,7 @@ describe('results with values computed again', () => {
   }
 
   const whole = 14 * size.batch * size.steps * size.width * 4
-  for (const part of [1, 0.6, 0.3, 0])
+  for (const part of some([1, 0.6, 0.3, 0], 2))
     test(`keeping at most ${part * 100}% agree with the reference`, () => {
       run({ saved: part * whole }, 'fast').forEach((got, o) => {
         expected[o]?.forEach((e, i) => {

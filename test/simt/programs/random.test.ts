@@ -10,10 +10,11 @@ import { webgpuTarget } from '../../../src/target/webgpu.ts'
 import { allDTypes } from '../../../src/types/dtype.ts'
 import { difference } from '../../random/execute.ts'
 import { randomGraph } from '../../random/graphs.ts'
+import { nightly } from '../../support/nightly.ts'
 import { type Adapter, openDevice } from '../dialects/wgsl.ts'
 import { executeWgsl } from './programs.ts'
 
-const count = Number(process.env.SINTER_SIMT_PROGRAMS ?? 60)
+const count = Number(process.env.SINTER_SIMT_PROGRAMS ?? (nightly ? 60 : 30))
 const first = Number(process.env.SINTER_SIMT_FIRST ?? 0)
 const perTest = 10
 
