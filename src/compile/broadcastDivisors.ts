@@ -8,11 +8,9 @@ import { makeNode } from '../graph/build.ts'
 import type { Graph, Node } from '../graph/node.ts'
 import { mapGraph, nodesOf, withInputs } from '../graph/traverse.ts'
 import { fullOf } from '../rewrite/facts.ts'
-import { computeDType, isFloat } from '../types/dtype.ts'
+import { computeDType } from '../types/dtype.ts'
 import { sizeOf } from '../types/shape.ts'
-
-/** Values of floats that arithmetic widens. */
-const isNarrow = (n: Node): boolean => isFloat(n.dtype) && computeDType(n.dtype) !== n.dtype
+import { isNarrow } from './widenedRows.ts'
 
 /** The divisor before it is broadcast, if a node is such a quotient. */
 function divisorOf(n: Node): Node | undefined {

@@ -12,7 +12,7 @@ import { computeDType, type DType, isFloat } from '../types/dtype.ts'
 import type { Shape } from '../types/shape.ts'
 
 /** Values of floats that arithmetic widens. */
-const isNarrow = (n: Node): boolean => isFloat(n.dtype) && computeDType(n.dtype) !== n.dtype
+export const isNarrow = (n: Node): boolean => isFloat(n.dtype) && computeDType(n.dtype) !== n.dtype
 
 /** Extents but for axes of one index, which folds keep or drop. */
 const extentsOf = (shape: Shape): string => shape.filter((d) => d !== 1).join()

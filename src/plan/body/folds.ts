@@ -15,6 +15,7 @@ import type { UnitPrecision } from '../../types/product.ts'
 import { Refusal, type Refused, refuse } from '../refusal.ts'
 import { Alignment } from './alignment.ts'
 import { coversOnceInside, overlaps, visitsOnce } from './bijection.ts'
+import { pointsOf } from './body.ts'
 import { alike, axesOfCover, type Cover, coverOf, foldPieces, readAlong } from './cover.ts'
 import type { Evaluation } from './evaluation.ts'
 import type { BoundDim, Rebind, Tiles } from './tiles.ts'
@@ -299,9 +300,7 @@ export class Folds {
   /** Whether a unit for 16 bits sums a product of f32 as precisely as is asked for: in so few steps (docs/numerics.md). */
   private isShallow({ attrs }: NodeOf<'contract'>, over: readonly string[]): boolean {
     if (this.nodes.mode !== 'fast' || attrs.precision === 'ieee') return false
-    return (
-      attrs.precision === 'tf32' || over.reduce((n, axis) => n * (this.tiles.extents.get(axis) ?? 1), 1) <= mostExact
-    )
+    return attrs.precision === 'tf32' || pointsOf(this.tiles.extents, over) <= mostExact
   }
 }
 

@@ -13,7 +13,7 @@ import {
   type Term,
   valuesOf,
 } from '../../../affine/expr.ts'
-import type { Bound, Predicate } from '../../../affine/predicate.ts'
+import { type Bound, boundKey, type Predicate } from '../../../affine/predicate.ts'
 import { InternalError } from '../../../diagnostics/errors.ts'
 import { startOf } from '../../../kernel/axes.ts'
 import { operandsOf } from '../../../kernel/ir.ts'
@@ -254,8 +254,6 @@ export function predicateElement(values: Point, p: Predicate, depth: number): Re
     ),
   )
 }
-
-const boundKey = (b: Bound): string => `${b.lo},${b.expr.key},${b.hi}`
 
 /** Whether all bounds hold, in each lane of copy `j`; computed in the frame the bounds depend on, whoever asks first. */
 export function predicateLanes(values: Point, p: Predicate, j: number): Reg {
