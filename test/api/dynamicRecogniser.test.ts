@@ -2,7 +2,7 @@
  * A recogniser of text whose width varies, as PP-OCR's (Du et al. 2020, Li et al. 2022): convolutions with strides, depthwise ones, gates of
  * channels, a pooling over the height, columns as a sequence, attention, a head. Two compilations serve all widths and batches.
  */
-import { expect, test } from 'vitest'
+import { expect } from 'vitest'
 import {
   averagePool,
   conv,
