@@ -17,8 +17,9 @@ const query = () => arange(length).reshape([length, 1])
 const key = () => arange(length).reshape([1, length])
 const seen = () => query().greaterEqual(key())
 const causal = (s) => where(seen(), s, hidden)
-const scores = (q, k) => matmul(q, turned(k)).mul(1 / Math.sqrt(width))
+const scores = (q, k) => matmul(q, turned(k)).mul(1 / Math.sqrt(q.shape.at(-1)))
 const weigh = (s, v) => matmul(nn.softmax(s), v)
+const biased = (q, k, v, b) => weigh(scores(q, k).add(b), v)
 const distance = (s) => key().sub(query()).astype(s.dtype)
 const squares = (x) => x.square().sum(-1, true)
 
@@ -28,7 +29,7 @@ const changed =
   (q, k, v, ...more) =>
     weigh(causal(change(scores(q, k), ...more)), v)
 
-/** Operands beside queries, keys and values, as shapes of bf16 or with a dtype, and what is made of all. */
+/** Operands beside queries, keys and values, as shapes of bf16 or with a dtype, and what is made of all; queries, keys and values of another shape. */
 const forms = {
   plain: [[], (q, k, v) => weigh(scores(q, k), v)],
   causal: [[], changed((s) => s)],
@@ -128,7 +129,13 @@ const forms = {
     ],
     changed((s, a, b) => s.add(a).add(b)),
   ],
-  bias: [[[1, heads, length, length]], (q, k, v, b) => weigh(scores(q, k).add(b), v)],
+  bias: [[[1, heads, length, length]], biased],
+  'bias-by-head': [[[batch, heads, length, length]], biased],
+  'bias-of-heads': [[[batch, 1, length, length]], biased],
+  'bias-causal': [[[1, heads, length, length]], changed((s, b) => s.add(b))],
+  // Pairs of 256 residues, and windows of 7 x 7 pixels: many short rows with one bias.
+  pairs: [[[1, 8, 256, 256]], biased, [256, 8, 256, 32]],
+  windows: [[[1, 4, 49, 49]], biased, [1024, 4, 49, 32]],
   decay: [
     [[heads, 1, 1]],
     (q, k, v, g) => {
@@ -168,8 +175,8 @@ function positions(shape) {
 export async function measureForm(open, row) {
   api.setDevice(open.device)
   const [kind, name] = row.split(' ')
-  const [more, f] = forms[name]
-  const specs = [whole, whole, whole, ...more].map((s) => (Array.isArray(s[0]) ? s : [s, 'bf16']))
+  const [more, f, shape = whole] = forms[name]
+  const specs = [shape, shape, shape, ...more].map((s) => (Array.isArray(s[0]) ? s : [s, 'bf16']))
   const isInteger = ([, dtype]) => dtype === 'i32'
   const floats = specs.filter((s) => !isInteger(s))
   const made = makeInputs(floats, 1)

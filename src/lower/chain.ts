@@ -16,13 +16,13 @@ import {
   type ValueId,
 } from '../kernel/ir.ts'
 import { ancestorsOf, liveLets, renameOperands } from '../kernel/walk.ts'
-import { type ChainFold, type ChainRole, chainForm } from '../plan/axes/chain.ts'
+import { type ChainFold, type ChainForm, type ChainRole, chainForm } from '../plan/axes/chain.ts'
 import { partAxis } from '../plan/axes/chainParts.ts'
 import { type ChainBlocks, chainBlocks } from '../plan/axes/chainRoles.ts'
 import type { DepthParts } from '../plan/axes/fusedReductions.ts'
 import type { Roles } from '../plan/axes/roles.ts'
 import { type Visible, visibleOf } from '../plan/axes/visible.ts'
-import type { Body } from '../plan/body/body.ts'
+import type { Body, BodyStore } from '../plan/body/body.ts'
 import { combinerIdentity, combinerOp, greatestFinite } from '../scalar/ops.ts'
 import type { Machine } from '../target/machine.ts'
 import { type DType, isFloat } from '../types/dtype.ts'
@@ -40,30 +40,44 @@ export function lowerChain(name: string, planned: Body, roles: Roles, target: Ma
   invariant(form.ok, `a chain that was planned does not lower: ${form.ok ? '' : form.detail}`)
   const blocks = chainBlocks(planned, chain, extents, target)
   const visible = visibleOf(form, blocks, extents)
-  const loop = new ChainLoop(form.body, chain, blocks, form.folds)
+  const loop = new ChainLoop(form, chain, blocks)
   const statements = loop.lower(chain.parts === undefined ? visible : within(visible, chain.parts))
   const params = new Params()
   params.loads(form.body, statements)
+  const stored = (s: BodyStore): Stmt => ({
+    kind: 'store',
+    param: params.stored(s),
+    index: s.index,
+    mask: s.mask ?? [],
+    value: s.value,
+  })
   const made =
     chain.parts === undefined
       ? undefined
       : chainStates(form.folds, chain, chain.parts, loop.states, roles, loop.reserve())
   const stores =
-    made?.map((s) => s.store(params)) ??
-    form.body.stores.map(
-      (s): Stmt => ({ kind: 'store', param: params.stored(s), index: s.index, mask: s.mask ?? [], value: s.value }),
-    )
+    made?.map((s) => s.store(params)) ?? form.body.stores.filter((s) => !form.ofSteps.includes(s)).map(stored)
+  const ofSteps = form.ofSteps.map(stored)
   const own = chain.parts === undefined ? [] : [{ name: partAxis(chain.parts), extent: chain.parts.parts }]
   const part: KernelPart = {
     axes: [...form.body.axes, ...loop.axes, ...own],
     grid: blocks.grid,
-    body: [...statements, ...stores],
+    body: [...inSteps(statements, ofSteps), ...stores],
   }
   return {
     main: { kernel: { name, params: params.list, mode: 'fast', parts: [part] }, bindings: params.bindings },
     finishing: made === undefined ? [] : [finishChain(name, form.body, loop.combine(made), made, target)],
     partials: made?.map((s) => s.partial) ?? [],
   }
+}
+
+/** Statements with more at the end of the innermost loop's. */
+function inSteps(statements: readonly Stmt[], more: readonly Stmt[]): readonly Stmt[] {
+  if (more.length === 0) return statements
+  const loop = statements.findIndex((s) => s.kind === 'loop')
+  return loop < 0
+    ? [...statements, ...more]
+    : statements.map((s, i) => (s.kind === 'loop' && i === loop ? { ...s, body: inSteps(s.body, more) } : s))
 }
 
 /** What is visible of one part of the shared axis. */
@@ -85,6 +99,8 @@ type Dot = Extract<TileOp, { kind: 'dot' }>
 
 class ChainLoop {
   private readonly body: Body
+  /** What steps of the loop store. */
+  private readonly ofSteps: readonly ValueId[]
   private readonly role: ChainRole
   private readonly blocks: ChainBlocks
   private readonly folds: ReadonlyMap<ValueId, ChainFold>
@@ -103,8 +119,9 @@ class ChainLoop {
   /** What stands in the loop for values that are taken against an anchor, by anchor. */
   private readonly moved = new Map<ValueId, Map<ValueId, ValueId>>()
 
-  constructor(body: Body, role: ChainRole, blocks: ChainBlocks, folds: readonly ChainFold[]) {
+  constructor({ body, folds, ofSteps }: ChainForm, role: ChainRole, blocks: ChainBlocks) {
     this.body = body
+    this.ofSteps = ofSteps.map((s) => s.value)
     this.role = role
     this.blocks = blocks
     this.folds = new Map(folds.map((f) => [f.let.id, f]))
@@ -133,10 +150,7 @@ class ChainLoop {
     for (const l of this.body.lets)
       if (l.axes.some((t) => shared.includes(t)) || this.folds.has(l.id) || operandsOf(l.op).some((o) => along.has(o)))
         along.add(l.id)
-    const needed = ancestorsOf(
-      folds.flatMap((f) => operandsOf(f.let.op)),
-      this.lets,
-    )
+    const needed = ancestorsOf([...folds.flatMap((f) => operandsOf(f.let.op)), ...this.ofSteps], this.lets)
     const through = new Set(folds.flatMap((f) => [...(f.streamed?.through ?? [])]))
     const loops = (l: LetStmt): boolean =>
       needed.has(l.id) && l.axes.some((t) => shared.includes(t)) && !through.has(l.id)

@@ -65,6 +65,7 @@ export const cudaTarget: SimtTarget = {
     columns: 400,
     rates: { narrow: 6e14, beyond: 128, widePair: 5e14, wide: 4.2e14 },
     hidden: 0.9,
+    besideRates: { along: 5e12, readAcross: 2.7e12, writtenAcross: 8e11 },
   },
   // Rates beside those of products that store their results, which reach half of what large ones do (bench/NOTES.md).
   vectorChains: {

@@ -188,6 +188,11 @@ export interface Machine {
     }
     /** The share of the arithmetic between products that goes on while the unit multiplies (none unless given). */
     readonly hidden?: number
+    /**
+     * Bytes a second of what each step reads or writes beside its operands, for every element of its tile, which the unit waits for: where neighbours of a row lie side by
+     * side in memory, and where neighbours of a column do. Absent: they are not waited for.
+     */
+    readonly besideRates?: { readonly along: number; readonly readAcross: number; readonly writtenAcross: number }
   }
   /**
    * The same where no matrix unit and no loops multiply: by vectors of registers, from tiles in the memory that a block of threads shares. Blocks in the order

@@ -11,7 +11,7 @@ import { type Streamed, streamedDot, streamedSum } from '../../kernel/streams.ts
 import { ancestorsOf, liveLets, renameOperands } from '../../kernel/walk.ts'
 import { combinerOp } from '../../scalar/ops.ts'
 import { computeDType } from '../../types/dtype.ts'
-import { type Body, pointsOf } from '../body/body.ts'
+import { type Body, type BodyStore, pointsOf } from '../body/body.ts'
 import { type Refused, refuse } from '../refusal.ts'
 import { operandOf, withoutFactors } from './chainFactors.ts'
 import { withoutScale } from './chainScale.ts'
@@ -81,6 +81,8 @@ export interface ChainForm {
   readonly body: Body
   /** In the order of their statements. */
   readonly folds: readonly ChainFold[]
+  /** Results that have an element for every point of the shared axes: each step of the loop stores its own. */
+  readonly ofSteps: readonly BodyStore[]
 }
 
 type Found<T> = ({ readonly ok: true } & T) | Refused
@@ -193,10 +195,19 @@ export function chainForm(planned: Body, role: ChainRole): Found<ChainForm> {
   for (const l of body.lets)
     if (late.has(l.id) && l.axes.some((t) => role.shared.includes(t)) && !through.has(l.id))
       return refuse('no-stream', 'what follows a fold along the shared axis needs the first product again')
-  for (const s of body.stores)
-    if (s.index.some((e) => [...axesOf(e)].some((t) => role.shared.includes(t) || role.depth.includes(t))))
-      return refuse('unaligned-output', 'a result runs along the axis that a chain of products goes through in blocks')
-  return { ok: true, body, folds }
+  const ofSteps: BodyStore[] = []
+  for (const s of body.stores) {
+    const own = new Set(s.index.flatMap((e) => [...axesOf(e)]))
+    if (role.depth.some((t) => own.has(t)))
+      return refuse('unaligned-output', 'a result runs along the depth of a product that a chain holds whole')
+    if (!role.shared.some((t) => own.has(t))) continue
+    ofSteps.push(s)
+    if (role.columns.some((t) => own.has(t)) || !role.shared.every((t) => own.has(t)))
+      return refuse('unaligned-output', 'a result of a step runs along a part of the axes that a chain goes through')
+    if (late.has(s.value) || folded.has(s.value))
+      return refuse('no-stream', 'a result of a step follows from a fold along the axis that a chain goes through')
+  }
+  return { ok: true, body, folds, ofSteps }
 }
 
 /** Values that follow from some folds. */

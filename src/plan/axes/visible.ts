@@ -52,7 +52,8 @@ export function visibleOf(
   extents: ReadonlyMap<string, number>,
 ): Visible {
   const axis = loops.at(-1)?.axis
-  if (axis === undefined) return { from: [], to: [], tested: [] }
+  // What steps store is stored wherever it is hidden, too.
+  if (axis === undefined || form.ofSteps.length > 0) return { from: [], to: [], tested: [] }
   const seen = new Seen(new Map(form.body.lets.map((l) => [l.id, l])), form.folds)
   const all = inAll(form.folds.map((f) => seen.by(f)))
   const extent = extents.get(axis) ?? 1

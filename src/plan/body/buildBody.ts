@@ -12,7 +12,7 @@ import { Refusal, type Refused, refuse } from '../refusal.ts'
 import { coversOnce } from './bijection.ts'
 import type { Body, BodyStore } from './body.ts'
 import { Instances } from './instances.ts'
-import { inStoringOrder, isFree, type Region } from './region.ts'
+import { inStoringOrder, isFree, type Region, sumsOverResult } from './region.ts'
 import { roundedWhereStored } from './roundedStores.ts'
 import { type Bindings, type BoundDim, type Rebind, Tiles } from './tiles.ts'
 
@@ -39,9 +39,10 @@ interface Attempt {
 }
 
 /** Builds a body under some bindings, or says what is to be bound otherwise. Throws a `Refusal` where no body can be built. */
-function buildOnce(region: Region, b: Instances): Attempt | Rebind {
+function buildOnce(region: Region, b: Instances, firsts: ReadonlySet<Node>): Attempt | Rebind {
   const { tiles } = b
-  const roots = region.order ?? inStoringOrder(region.outputs)
+  const all = region.order ?? inStoringOrder(region.outputs)
+  const roots = firsts.size === 0 ? all : [...firsts, ...all.filter((n) => !firsts.has(n))]
   const stores: BodyStore[] = []
   const rootDims: RootDim[][] = []
   for (const root of roots) {
@@ -51,13 +52,16 @@ function buildOnce(region: Region, b: Instances): Attempt | Rebind {
       continue
     }
     const dims = reducedAlongside(b, tiles, region, root, rootDims) ?? bindRoot(tiles, root, rootDims)
-    if (dims === undefined)
+    if (dims === undefined) {
+      const earlier = stores.map((s) => s.node)
+      if (!firsts.has(root) && sumsOverResult(region, root, earlier)) return { kind: 'first', result: root }
       throw new Refusal(
         refuse(
           'unaligned-output',
           `a result of shape [${root.shape.join(', ')}] does not line up with the kernel's axes`,
         ),
       )
+    }
     rootDims.push(dims)
     for (const [d, { pieces }] of dims.entries()) for (const p of pieces) b.folds.bind(p, root, d)
     const cut = new Set(dims.flatMap((d) => (d.pieces.length > 1 ? d.pieces.flatMap((p) => p.axes) : [])))
@@ -249,6 +253,7 @@ export function buildBody(
     splits: new Map(),
     kept: new Set(),
     covers: new Map(),
+    firsts: new Set(),
     ...(inPieces ? { cuts: new Map<string, readonly number[]>() } : {}),
     ...(overhang ? { overhang } : {}),
   }
@@ -256,7 +261,7 @@ export function buildBody(
     const tiles = new Tiles(bindings, most)
     const instances = new Instances(region, tiles, mode, !untied, isInside)
     try {
-      const made = buildOnce(region, instances)
+      const made = buildOnce(region, instances, bindings.firsts)
       if (!('kind' in made)) return { ok: true, ...made }
       rebind(bindings, made)
     } catch (e) {
@@ -287,6 +292,9 @@ function rebind(bindings: Bindings, found: Rebind): void {
       return
     case 'cut':
       bindings.cuts?.set(found.key, found.edges)
+      return
+    case 'first':
+      bindings.firsts.add(found.result)
       return
     case 'keep':
       bindings.kept.add(found.key)

@@ -93,6 +93,29 @@ export function reductionDepth(node: Node): number {
   return depths.get(node) ?? 0
 }
 
+/** What a region evaluates for a value, the value among it: through views, down to what it reads. */
+function evaluatedFor({ members }: Region, value: Node): Set<Node> {
+  const out = new Set<Node>()
+  const stack = [value]
+  for (let n = stack.pop(); n !== undefined; n = stack.pop()) {
+    if (out.has(n) || !(members.has(n) || isFree(n))) continue
+    out.add(n)
+    stack.push(...n.inputs)
+  }
+  return out
+}
+
+/** Whether a product on the way down from a result sums over one of some others, which is made of a product itself. */
+export function sumsOverResult(region: Region, result: Node, others: Iterable<Node>): boolean {
+  const isProduct = (n: Node): boolean => n.op === 'contract'
+  const products = [...evaluatedFor(region, result)].filter(isProduct)
+  return [...others].some(
+    (other) =>
+      [...evaluatedFor(region, other)].some(isProduct) &&
+      products.some((p) => p !== other && evaluatedFor(region, p).has(other)),
+  )
+}
+
 const orders = new WeakMap<Node, readonly number[]>()
 const noneOrOne: readonly (readonly number[])[] = [[], [0]]
 

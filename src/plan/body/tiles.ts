@@ -38,6 +38,8 @@ export type Rebind =
   | { readonly kind: 'cut'; readonly key: string; readonly edges: readonly number[] }
   /** A fold runs over the pieces in which the kernel reads what it folds. */
   | { readonly kind: 'cover'; readonly key: string; readonly pieces: readonly Piece[] }
+  /** A result is bound to axes before the others: where it is evaluated others are found. */
+  | { readonly kind: 'first'; readonly result: Node }
 
 /** What earlier attempts found of how dimensions are to be bound. */
 export interface Bindings {
@@ -49,6 +51,8 @@ export interface Bindings {
   readonly cuts?: Map<string, readonly number[]>
   /** The pieces that folded dimensions are read in. */
   readonly covers: Map<string, readonly Piece[]>
+  /** Results that are bound before the others. */
+  readonly firsts: Set<Node>
   /** Dimensions of results may be split into digits that count beyond their extent; what stands there is not stored. */
   readonly overhang?: boolean
 }

@@ -20,6 +20,7 @@ import { chainRate, type ProductWork, productRate, productWork } from '../axes/p
 import { elementwiseRoles, type Roles, unitAxis } from '../axes/roles.ts'
 import { splitAxes } from '../axes/stages.ts'
 import { type Body, pointsOf, storedTensors, tensorBytes } from '../body/body.ts'
+import { besideSeconds } from './besideSteps.ts'
 import { finishingSeconds } from './finishing.ts'
 import { partialSectorBytes } from './partialSectors.ts'
 import { type Folding, foldingOf, type Stretch, stretchOf } from './stretch.ts'
@@ -226,7 +227,8 @@ function workOf(body: Body, roles: Roles, product: ProductWork | undefined, swee
   // Between the products of a chain the unit has other blocks to multiply.
   const hidden = chain?.vectors === undefined ? Math.min(products, compute * (target.chains?.hidden ?? 0)) : 0
   const filling = chain === undefined ? 0 : chainFillSeconds(body, chain, prologue, extents, target)
-  return { flops, special, compute: products + compute - hidden + filling }
+  const beside = chain === undefined ? 0 : besideSeconds(body, chain, prologue, extents, target)
+  return { flops, special, compute: products + compute - hidden + filling + beside }
 }
 
 /** Axes of a main kernel's grid beside the parallel ones, and the programs along them: of folds that the stages split, of a product's blocks. */

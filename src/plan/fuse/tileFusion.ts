@@ -15,6 +15,9 @@ import type { Group } from './groups.ts'
 import { behindProduct, byMember } from './pieces.ts'
 import type { Planner } from './planner.ts'
 
+/** Values of many bytes that stand in memory must save a share of the time: others could use it. */
+const [manyBytes, worthMemory] = [2 ** 26, 0.05]
+
 /** Values that are followed from one product at most. */
 const mostTiles = 256
 
@@ -181,7 +184,9 @@ function tryTiles(
     [...involved].flatMap((g) => g.outputs),
     joined.flatMap((p) => p.region.outputs),
   )
-  if (loss >= 0 && !spares) {
+  const standing = [...involved].flatMap((g) => g.outputs.filter((n) => made.has(n)))
+  const least = standing.some((n) => bytesOf(n) >= manyBytes) ? worthMemory * seconds(involved) : 0
+  if (loss >= least && !spares) {
     const why = refuse(
       'recompute-cost',
       'making the values again in every product over them costs more than storing them',
@@ -214,13 +219,13 @@ function partsOf(
   clusterOf: ReadonlyMap<Node, ReadonlySet<Node>>,
 ): Part[] | Refused {
   const { groups, judge } = planner
-  /** Members, with all that they need of the groups and is to be made again, or stands in the same group. */
-  const withTiles = (start: Iterable<Node>, own: (n: Node) => boolean): Set<Node> => {
+  /** Members, with all that they need of the groups and is to be made again, or stands in the same group, but for what they read. */
+  const withTiles = (start: Iterable<Node>, own: (n: Node) => boolean, read?: ReadonlySet<Node>): Set<Node> => {
     const members = new Set(start)
     const stack = [...members]
     for (let n = stack.pop(); n !== undefined; n = stack.pop())
       for (const x of dataInputs(n)) {
-        if (members.has(x)) continue
+        if (members.has(x) || read?.has(x) === true) continue
         const home = groups.homeOf(x)
         const again = own(x) ? [x] : home !== undefined && involved.has(home) ? (tiles.of(x) ?? []) : []
         for (const m of again)
@@ -239,14 +244,13 @@ function partsOf(
   const asked = new Set<Node>()
   const isInside = new Set([...involved].map((g) => g.id))
   for (const g of involved)
-    if (!lasts.has(g))
-      for (const n of g.outputs)
-        if (planner.demanded.has(n) || groups.usersOf(n).some((u) => !isInside.has(u))) asked.add(n)
+    for (const n of g.outputs)
+      if (planner.demanded.has(n) || groups.usersOf(n).some((u) => !isInside.has(u))) asked.add(n)
   const ask = (members: ReadonlySet<Node>): void => {
     for (const m of members)
       for (const x of dataInputs(m)) {
         const home = groups.homeOf(x)
-        if (!members.has(x) && home !== undefined && involved.has(home) && !lasts.has(home)) asked.add(x)
+        if (!members.has(x) && home !== undefined && involved.has(home)) asked.add(x)
       }
   }
   for (const r of regions) ask(r.members)
@@ -270,16 +274,29 @@ function partsOf(
     parts.push({ region, made: outcome, of: new Set([of]) })
     return undefined
   }
+  /** Values that products sum over and others read, no kernels by themselves: one of those products stores them. */
+  const ofSteps = new Map<Node, Refused>()
+  const isOfSteps = (n: Node): boolean =>
+    sums.some((s) => s.tiles.has(n)) && [...(tiles.of(n) ?? [])].some((m) => isProduct(m))
+  /** The nearest of those below a value of a group, or the value itself. */
+  const nearestSteps = (n: Node, { members }: Group): Set<Node> => {
+    const out = new Set<Node>()
+    const seen = new Set([n])
+    for (const x of seen)
+      if (isOfSteps(x)) out.add(x)
+      else if (members.has(x)) for (const y of dataInputs(x)) seen.add(y)
+    return out
+  }
   for (const [g, members] of made) {
     const own = new Set([...asked].filter((n) => groups.homeOf(n) === g))
     const refused = judged(members, [...own], g)
     if (refused === undefined) continue
-    // Folds along rows and along columns: each with the product that goes its way; where that is no kernel, apart from what follows it.
-    const alone = (n: Node, kept: ReadonlySet<Node>): Set<Node> =>
-      withTiles([n], (x) => g.members.has(x) && !kept.has(x))
-    for (const n of own) {
+    const alone = (n: Node, kept: ReadonlySet<Node>, read?: ReadonlySet<Node>): Set<Node> =>
+      withTiles([n], (x) => g.members.has(x) && !kept.has(x), read)
+    /** Folds along rows and along columns: each with the product that goes its way; where that is no kernel, apart from what follows it. */
+    const byFolds = (n: Node): Refused | undefined => {
       const whole = alone(n, own)
-      if (own.size > 1 && judged(whole, [n], g) === undefined) continue
+      if (own.size > 1 && judged(whole, [n], g) === undefined) return undefined
       const folds = [...whole].filter((m) => isFold(m) && m.inputs.some((x) => tiles.of(x) !== undefined))
       const kept = new Set([...own, ...folds])
       if (kept.size === own.size) return refused
@@ -287,10 +304,23 @@ function partsOf(
         const still = judged(alone(m, kept), [m], g)
         if (still !== undefined) return still
       }
+      return undefined
+    }
+    for (const n of own) {
+      const before = parts.length
+      const still = byFolds(n)
+      if (still === undefined) continue
+      parts.length = before
+      const steps = nearestSteps(n, g)
+      for (const x of steps) ofSteps.set(x, still)
+      const behind = steps.has(n) ? undefined : steps.size === 0 ? still : judged(alone(n, own, steps), [n], g)
+      if (behind !== undefined) return behind
     }
   }
   for (const { members, of } of regions) {
-    const whole = judged(members, of.outputs, of)
+    // What it stored for products that make it again is stored no more.
+    const outputs = of.outputs.filter((n) => asked.has(n) || !isOfSteps(n))
+    const whole = judged(members, outputs, of)
     if (whole === undefined) continue
     const behind = behindProduct(groups, of, clusterOf)
     if (behind.length === 0) return whole
@@ -302,6 +332,21 @@ function partsOf(
       const refused = judged(part.members, part.outputs, of)
       if (refused !== undefined) return refused
     }
+  }
+  for (const [n, refused] of ofSteps) {
+    const [cheapest] = parts
+      .flatMap((part): { readonly part: Part; readonly storing: Part; readonly more: number }[] => {
+        const { members, outputs } = part.region
+        if (!members.has(n) || outputs.includes(n)) return []
+        const region = { members, outputs: [...outputs, n] }
+        const storing = judge.of(region)
+        if (!storing.ok) return []
+        const more = storing.cost.seconds - part.made.cost.seconds
+        return [{ part, storing: { ...part, region, made: storing }, more }]
+      })
+      .sort((x, y) => x.more - y.more)
+    if (cheapest === undefined) return refused
+    parts.splice(parts.indexOf(cheapest.part), 1, cheapest.storing)
   }
   return parts
 }

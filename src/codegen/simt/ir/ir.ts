@@ -58,6 +58,8 @@ export type Ex =
   | { readonly k: 'address'; readonly type: Type; readonly of: string; readonly index: Ex }
   /** The value of another lane of the warp: the one whose number differs in `mask`. */
   | { readonly k: 'shuffle'; readonly type: Type; readonly a: Ex; readonly mask: number }
+  /** A warp's words as rows of a block of 8 x 8 halves, four lanes a row, for its columns. */
+  | { readonly k: 'turn'; readonly type: 'u32'; readonly a: Ex }
 
 export type S =
   | { readonly k: 'comment'; readonly text: string }

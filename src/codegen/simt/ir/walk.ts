@@ -44,6 +44,7 @@ export function substituteVars(e: Ex, map: ReadonlyMap<string, Ex>): Ex {
     case 'call':
       return { ...e, args: e.args.map(go) }
     case 'shuffle':
+    case 'turn':
       return { ...e, a: go(e.a) }
   }
 }
@@ -66,6 +67,7 @@ export function mapOperands(e: Ex, go: (e: Ex) => Ex): Ex {
     case 'cast':
     case 'bitcast':
     case 'shuffle':
+    case 'turn':
       return { ...e, a: go(e.a) }
     case 'bin':
       return { ...e, a: go(e.a), b: go(e.b) }
@@ -117,6 +119,7 @@ function childrenOf(e: Ex): readonly Ex[] {
     case 'cast':
     case 'bitcast':
     case 'shuffle':
+    case 'turn':
       return [e.a]
     case 'bin':
       return [e.a, e.b]

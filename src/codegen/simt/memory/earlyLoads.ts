@@ -10,13 +10,14 @@ import { copiesArray } from '../../../schedule/simt/access/loads.ts'
 import type { Layout } from '../../../schedule/simt/layout/layout.ts'
 import type { AheadStage } from '../../../schedule/simt/prefetch/operandPrefetch.ts'
 import { elementBits } from '../../../schedule/simt/storage/words.ts'
-import { add, and, type Block, bin, type Ex, int, mul, select, uint } from '../ir/ir.ts'
+import { add, and, type Block, bin, type Ex, int, mul, select, uint, v } from '../ir/ir.ts'
 import { emitLoops, type Lanes, loopsOf, type Registers, withLane } from '../ir/registers.ts'
 import { Point } from '../nest/point.ts'
 import { insideAlong, type Scope, tid } from '../nest/scope.ts'
 import type { Ahead, LoadAhead, LoadsAhead } from '../unit.ts'
 import { positionOf, repeated } from './memory.ts'
 import { fromField, shiftOf, takeFieldsOf, wordType } from './packedElements.ts'
+import { isThere, moved } from './turned.ts'
 
 /** Makes room for the copies of some blocks. */
 export function shareCopies(scope: Scope, plans: readonly LoadPlan[], layout: Layout, copies: number): LoadAhead[] {
@@ -72,8 +73,13 @@ export function forGroups(
   emitLoops(inner, loops, out, (lanes, body) => {
     for (let lane = 0; lane < vec; lane += plan.n) {
       const at = withLane(lanes, plan.axis, lane)
-      const p = new Point(inner, at)
-      emit(p, at, and(...axes.map((a) => insideAlong(inner, a, at)), p.predicate(plan.let.op.mask)), body)
+      const own = new Point(inner, at)
+      if (plan.turned === undefined)
+        emit(own, at, and(...axes.map((a) => insideAlong(inner, a, at)), own.predicate(plan.let.op.mask)), body)
+      else {
+        const p = moved(own, plan.turned)
+        emit(p, at, isThere(p, plan.let.op, axes), body)
+      }
     }
   })
 }
@@ -124,6 +130,10 @@ export function readGroups(
         const { at } = positionOf(first, plan.let.op)
         const value = fromField(param, bin('>>', words(0), shiftOf(at, elementBits(param))))
         out.push({ k: 'assign', to: only, value })
+      } else if (plan.turned !== undefined) {
+        const name = scope.unit.name(`${param.name}_turned`)
+        out.push({ k: 'let', name, value: { k: 'turn', type: 'u32', a: words(0) } })
+        takeFieldsOf(scope, param, () => v('u32', name), targets, out)
       } else takeFieldsOf(scope, param, words, targets, out)
       out.push(...repeated(all, repeats))
     }

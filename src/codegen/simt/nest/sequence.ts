@@ -26,6 +26,7 @@ import { loadElement, loadGroups, otherOf, storeGroups, storeMerged, storeOne } 
 import { readWords } from '../memory/prefetch.ts'
 import { fillHalf, fillPoint, openTile } from '../memory/stage.ts'
 import { loadStrided, storeInterleaved } from '../memory/strided.ts'
+import { loadTurned, storeTurned } from '../memory/turned.ts'
 import { accumulate, closeAccumulators, gather, makeAccumulator, openAccumulator } from '../reduce/fold.ts'
 import { accumulateMoments, countTerms } from '../reduce/moments.ts'
 import { lowerScan } from '../reduce/scan.ts'
@@ -198,11 +199,12 @@ function emitStep({ work }: PointStep, p: Point, out: Block, to: Registers | und
       return undefined
     }
     case 'store': {
-      const { store: s, group, lanes, merges, isCoarse } = work
+      const { store: s, group, lanes, turned, merges, isCoarse } = work
       const axes = part.storeAxes(s)
       const { combiner } = s
       const { dtype } = scope.unit.param(s.param)
-      if (group !== undefined && lanes > 1) storeExchanged(p, s, axes, group, lanes, isCoarse, out)
+      if (turned !== undefined) storeTurned(p, s, axes, turned, isCoarse, out)
+      else if (group !== undefined && lanes > 1) storeExchanged(p, s, axes, group, lanes, isCoarse, out)
       else if (group !== undefined) storeGroups(p, s, axes, group, isCoarse, out)
       else if (!merges || combiner === undefined) storeOne(p, s, axes, true, out)
       else storeMerged(p, s, axes, (old, x) => roundTo(dtype, mergeEx(combiner, dtype, old, x)), out)
@@ -241,6 +243,9 @@ function emitLoad(
       return undefined
     case 'strided':
       loadStrided(p, l, l.op, axes, form.strided, written(to), otherOf(l), out)
+      return undefined
+    case 'turned':
+      loadTurned(p, l, l.op, axes, form.turned, written(to), out)
       return undefined
     case 'copied':
       readAhead(scope, l.id).emit(p, written(to), out)

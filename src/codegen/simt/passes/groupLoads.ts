@@ -127,7 +127,7 @@ function earlyLoads(body: readonly S[]): EarlyLoads | undefined {
       else if (x.k === 'elem') holds &&= !changed.has(x.array)
       else if (x.k === 'load' || x.k === 'word') holds &&= !changed.has(x.param)
       else if (x.k === 'call') holds &&= !branches(x.fn)
-      else if (x.k === 'shared' || x.k === 'shuffle' || x.k === 'comp') holds = false
+      else if (x.k === 'shared' || x.k === 'shuffle' || x.k === 'turn' || x.k === 'comp') holds = false
     })
     return holds
   }

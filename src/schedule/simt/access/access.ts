@@ -101,7 +101,7 @@ export function repeatedGroupOf(at: Where, access: Access, axes: readonly string
 }
 
 /** Whether aligned groups of `n` indices are inside the range of an axis whole or not at all. */
-function isWhole(at: Where, axis: string, n: number): boolean {
+export function isWhole(at: Where, axis: string, n: number): boolean {
   const { multiple, role, alignment } = at.part.axis(axis)
   return (multiple % n === 0 && (role !== 'loop' || alignment % n === 0)) || !at.needsCheck(axis)
 }

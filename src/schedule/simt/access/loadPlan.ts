@@ -1,5 +1,6 @@
 /** Loads that a thread can make before it needs them, as data. */
 import type { LetStmt, TileOp } from '../../../kernel/ir.ts'
+import type { Turned } from './turned.ts'
 
 export type LoadStmt = LetStmt & { readonly op: Extract<TileOp, { kind: 'load' }> }
 
@@ -15,4 +16,6 @@ export interface LoadPlan {
   readonly repeats?: number
   /** The group is one element, in a word that others share. */
   readonly isPart?: true
+  /** Words are of blocks that are turned among the lanes of a warp when they are read. */
+  readonly turned?: Turned
 }

@@ -7,6 +7,7 @@ import { elementBits } from '../storage/words.ts'
 import { type Access, groupOf, repeatedGroupOf } from './access.ts'
 import type { LoadPlan, LoadStmt } from './loadPlan.ts'
 import type { Place } from './place.ts'
+import { turnedOf } from './turned.ts'
 
 const isLoad = (l: LetStmt): l is LoadStmt => l.op.kind === 'load'
 
@@ -24,6 +25,16 @@ export function loadPlanOf(at: Place, l: LetStmt): LoadPlan | undefined {
   if (!Number.isInteger(words)) return undefined
   const elements = layout.spread(axes).reduce((n, a) => n * a.reps * a.vec, 1)
   return { let: l, axis: group.axis, n: group.n, words, groups: elements / group.n }
+}
+
+/** The same for a load in blocks that are turned. */
+export function turnedPlanOf(at: Place, l: LetStmt): LoadPlan | undefined {
+  if (!isLoad(l) || !Object.is(l.op.other, 0)) return undefined
+  const axes = at.part.axesOf(l.id)
+  const turned = turnedOf(at, l.op, axes)
+  if (turned === undefined) return undefined
+  const elements = at.layout.spread(axes).reduce((n, a) => n * a.reps * a.vec, 1)
+  return { let: l, axis: turned.columns, n: 2, words: 1, groups: elements / 2, turned }
 }
 
 /** The same for a load that is copied word by word: elements may repeat, and be less than a word each. */

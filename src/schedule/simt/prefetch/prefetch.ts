@@ -8,9 +8,9 @@
 import { axesOf as axesIn, valuesOf } from '../../../affine/expr.ts'
 import { foldAxes } from '../../../kernel/folds.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type ValueId } from '../../../kernel/ir.ts'
-import { allStmts } from '../../../kernel/walk.ts'
+import { allStmts, ancestorsOf } from '../../../kernel/walk.ts'
 import type { LoadPlan } from '../access/loadPlan.ts'
-import { copiesArray, isReadOnly, loadPlanOf, threadBytes } from '../access/loads.ts'
+import { copiesArray, isReadOnly, loadPlanOf, threadBytes, turnedPlanOf } from '../access/loads.ts'
 import type { KnownRange, Place } from '../access/place.ts'
 import { spanOf } from '../layout/layout.ts'
 import { type StageLoads, stageLoadsOf } from './stageLoads.ts'
@@ -50,6 +50,37 @@ export function prefetchOf(at: Place, loop: LoopStmt, range: KnownRange): Prefet
   if (at.setting.machine.hasAsyncCopy) return ringOf(at, loads)
   const fit = fitting(loads, 4 * (mostRegisters - heldBy(at, loop)))
   return fit.length === 0 ? undefined : { into: 'registers', slots: 2, loads: fit }
+}
+
+/** Registers of a chain's tiles, its results and what is loaded beside its operands for the next step. */
+const mostBeside = 176
+
+/**
+ * What a chain's loop loads beside its operands for its next step (biases), while the first sum over the columns that it leads to is multiplied: when that is
+ * begun, what was loaded for this step is read.
+ */
+export function besideOperands(at: Place, loop: LoopStmt): Prefetch | undefined {
+  const { part, setting } = at
+  const { tiles = [], sums = [] } = part.chain ?? {}
+  const [tile, sum] = [tiles[0], sums[0]]
+  if (!setting.loadsAhead || tile === undefined || sum?.groups === undefined) return undefined
+  const dot = part.lets.get(sum.dot)
+  const below = dot === undefined ? new Set<ValueId>() : ancestorsOf(operandsOf(dot.op), part.lets)
+  const isLarge = (l: LetStmt): boolean => at.registers(part.axesOf(l.id)) === at.registers(part.axesOf(tile.dot))
+  const loads = loop.body.flatMap((t) =>
+    t.kind === 'let' && t.op.kind === 'load' && below.has(t.id) && isLarge(t) && isEarly(at, loop.axis, t)
+      ? (loadPlanOf(at, t) ?? turnedPlanOf(at, t) ?? [])
+      : [],
+  )
+  const results = [...tiles, ...sums].reduce((n, p) => n + at.registers(part.axesOf(p.dot)), 0)
+  return loads.length === 0 || results + threadBytes(loads) / 4 > mostBeside
+    ? undefined
+    : {
+        into: 'registers',
+        slots: 2,
+        loads: [],
+        ofStages: { of: [{ layout: at.layout, loads }], findsPlaces: false, during: sum.dot },
+      }
 }
 
 /** Bytes of shared memory that rings may take: of a thread, and of a block with everything else it has there. */
@@ -99,11 +130,13 @@ function isWorthwhile({ part, layout, setting }: Place, loop: LoopStmt, { start,
 
 /** A load of a loop's body that can be made early: nothing of its place is computed in the loop, and nobody writes there. */
 function earlyLoad(at: Place, axis: string, l: LetStmt): LoadPlan | undefined {
-  if (l.op.kind !== 'load' || !at.part.isMain(l.id)) return undefined
-  if (!isReadOnly(at, l.op)) return undefined
-  const exprs = [...l.op.index, ...l.op.mask.map((b) => b.expr)]
-  if (exprs.some((e) => valuesOf(e).size > 0) || !exprs.some((e) => axesIn(e).has(axis))) return undefined
-  return loadPlanOf(at, l)
+  return at.part.isMain(l.id) && isEarly(at, axis, l) ? loadPlanOf(at, l) : undefined
+}
+
+function isEarly(at: Place, axis: string, { op }: LetStmt): boolean {
+  if (op.kind !== 'load' || !isReadOnly(at, op)) return false
+  const exprs = [...op.index, ...op.mask.map((b) => b.expr)]
+  return exprs.every((e) => valuesOf(e).size === 0) && exprs.some((e) => axesIn(e).has(axis))
 }
 
 /** As many loads as fit a number of bytes a thread. */

@@ -10,7 +10,7 @@ import { matrixCarries } from '../part/matrixCarries.ts'
 import type { Part } from '../part/part.ts'
 import { tilesOf } from '../prefetch/copiedStages.ts'
 import { operandPrefetchOf } from '../prefetch/operandPrefetch.ts'
-import { allLoads, prefetchOf } from '../prefetch/prefetch.ts'
+import { allLoads, besideOperands, prefetchOf } from '../prefetch/prefetch.ts'
 import { registerType } from '../storage/registerType.ts'
 import { itemsOf, type LoopWork, type Sequence } from './sequence.ts'
 import type { PlanItems } from './walks.ts'
@@ -31,7 +31,12 @@ export function planLoop(at: Place, loop: LoopStmt, before: readonly LetStmt[], 
     [loop.from, loop.to].every((id) => id === undefined || part.isMultiple(id, loop.block))
   for (const bound of [loop.from, loop.to]) if (bound !== undefined) at.shared.slots(type, 1, '_bound')
   const operands = isSingle ? undefined : operandPrefetchOf(at, loop, before)
-  const prefetch = isSingle || operands !== undefined || before.length > 0 ? undefined : prefetchOf(at, loop, range)
+  const prefetch =
+    isSingle || before.length > 0
+      ? undefined
+      : operands === undefined
+        ? prefetchOf(at, loop, range)
+        : besideOperands(at, loop)
   const shares = loop.carries.filter((c) => part.products.get(c.next)?.warpsOfDepth !== undefined)
   for (const c of shares)
     at.shared.slots(registerType(c.dtype), at.registers(part.axesOf(c.param)) * at.layout.threads, '_depth')

@@ -74,10 +74,12 @@ function printNest({ steps, arrays, seldom, usual, sliding }: NestEntry): string
 }
 
 const sideBySide = (group: Group | undefined): string => (group === undefined ? '' : ` (${group.n} at a time)`)
-const storedTogether = ({ group, lanes }: Extract<PointStep['work'], { kind: 'store' }>): string =>
-  group === undefined || lanes === 1
-    ? sideBySide(group)
-    : ` (${group.n * lanes} at a time, put together among ${lanes} lanes)`
+const storedTogether = ({ group, lanes, turned }: Extract<PointStep['work'], { kind: 'store' }>): string =>
+  turned !== undefined
+    ? ' (8 x 8 at a time, turned)'
+    : group === undefined || lanes === 1
+      ? sideBySide(group)
+      : ` (${group.n * lanes} at a time, put together among ${lanes} lanes)`
 const stores = (all: readonly StoreStmt[]): string => [...new Set(all.map((s) => s.param))].join(', ')
 
 function printLoad(param: string, form: LoadForm): string {
@@ -88,6 +90,8 @@ function printLoad(param: string, form: LoadForm): string {
       return `load ${param}${sideBySide(form.group)}`
     case 'strided':
       return `load ${param} (${form.strided.n} of ${form.strided.n * form.strided.stride} neighbours)`
+    case 'turned':
+      return `load ${param} (8 x 8 at a time, turned)`
     case 'copied':
       return `take ${param} from the ring`
     case 'words':

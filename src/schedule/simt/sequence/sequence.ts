@@ -8,6 +8,7 @@ import type { CallGroup, Group, Strided } from '../access/access.ts'
 import type { LoadPlan } from '../access/loadPlan.ts'
 import type { Phase } from '../access/place.ts'
 import type { TilePlan } from '../access/tiles.ts'
+import type { Turned } from '../access/turned.ts'
 import type { CarriedTotals } from '../fold/carriedTotals.ts'
 import type { ExchangePlan } from '../fold/exchange.ts'
 import type { FoldPlan } from '../fold/folds.ts'
@@ -47,6 +48,7 @@ export type LoadForm =
   | { readonly kind: 'element' }
   | { readonly kind: 'group'; readonly group: Group }
   | { readonly kind: 'strided'; readonly strided: Strided }
+  | { readonly kind: 'turned'; readonly turned: Turned }
   /** From what the thread copied, or has in registers, since an earlier iteration. */
   | { readonly kind: 'copied' | 'words'; readonly plan: LoadPlan }
 
@@ -67,6 +69,7 @@ export type PointWork =
       readonly store: StoreStmt
       readonly group: Group | undefined
       readonly lanes: number
+      readonly turned?: Turned
       readonly merges: boolean
       readonly isCoarse: boolean
     }

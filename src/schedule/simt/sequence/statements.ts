@@ -11,6 +11,7 @@ import { allStmts } from '../../../kernel/walk.ts'
 import { callGroupOf, exchangingLanes, Gaps, groupOf, repeatedGroupOf, stridedOf } from '../access/access.ts'
 import type { Place } from '../access/place.ts'
 import { filledFrom, filledTogether, hasSplitTiles, splitTiles, type TilePlan, tileArray } from '../access/tiles.ts'
+import { turnedOf } from '../access/turned.ts'
 import { countedAxes, foldPlanOf, isBatched, termsOf } from '../fold/folds.ts'
 import { againstOf, isMean, type StreamPlan } from '../fold/onlineSums.ts'
 import { scanPlanOf } from '../fold/scans.ts'
@@ -159,6 +160,11 @@ class ListPlan {
       return
     }
     const group = groupOf(place, l.op, axes) ?? repeatedGroupOf(place, l.op, axes)
+    const turned = group === undefined && Object.is(l.op.other, 0) ? turnedOf(place, l.op, axes) : undefined
+    if (turned !== undefined) {
+      this.wide(l, turned.columns, 0, param, { kind: 'load', let: l, form: { kind: 'turned', turned } })
+      return
+    }
     const strided = group === undefined ? stridedOf(place, l.op, axes) : undefined
     if (strided !== undefined)
       this.wide(l, strided.axis, 0, param, { kind: 'load', let: l, form: { kind: 'strided', strided } })
@@ -304,7 +310,8 @@ class ListPlan {
       return
     }
     const group = groupOf(place, s, axes)
-    const strided = alone || group !== undefined ? undefined : stridedOf(place, s, axes)
+    const turned = group === undefined && s.combiner === undefined ? turnedOf(place, s, axes) : undefined
+    const strided = alone || group !== undefined || turned !== undefined ? undefined : stridedOf(place, s, axes)
     if (strided !== undefined) {
       const stores = this.gaps.take(s, axes, strided)
       if (stores === 'waits') return
@@ -315,11 +322,17 @@ class ListPlan {
       return
     }
     const lanes = group === undefined ? 1 : exchangingLanes(place, s, group)
-    const loops = this.loops(axes, group?.axis)
+    const loops = this.loops(axes, group?.axis ?? turned?.columns)
     const isCoarse = isCoarseStore(place.part, place.phase, s)
-    const work = { kind: 'store', store: s, group, lanes, merges: false, isCoarse } as const
+    const inBlocks = turned === undefined ? {} : { turned }
+    const work = { kind: 'store', store: s, group, lanes, ...inBlocks, merges: false, isCoarse } as const
     // All lanes take part, so no condition that varies among them stands around it.
-    const apart = lanes === 1 ? { loops } : { loops: loops.filter((l) => l.axis !== group?.axis), like: 'exchanged' }
+    const apart =
+      turned !== undefined
+        ? { loops, like: 'exchanged' }
+        : lanes === 1
+          ? { loops }
+          : { loops: loops.filter((l) => l.axis !== group?.axis), like: 'exchanged' }
     this.points({ work, needs: operands, after: [], rank: 3, name: 'store', ...apart })
   }
 

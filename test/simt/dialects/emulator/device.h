@@ -160,6 +160,17 @@ template <class V> static V __shfl_xor_sync(unsigned, V value, int mask) {
   return other;
 }
 
+static unsigned turned_halves(unsigned word) {
+  uint64_t* const words = exchanged[warp()];
+  words[lane()] = word;
+  sync_warp();
+  const int row = lane() / 4, column = lane() % 4 * 2;
+  unsigned out = 0;
+  for (int i = 0; i < 2; i++) out |= ((unsigned)words[(column + i) * 4 + row / 2] >> row % 2 * 16 & 0xffff) << 16 * i;
+  sync_warp();
+  return out;
+}
+
 template <class V, class F> static V reduce_warp(V value, F fold) {
   for (int mask = 16; mask > 0; mask /= 2) value = fold(value, __shfl_xor_sync(0xffffffffu, value, mask));
   return value;

@@ -253,6 +253,10 @@ export const cudaLibrary: Library = {
     'unsigned bf16_pair(float low, float high)',
     'unsigned r;\n  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));\n  return r;',
   ),
+  turned_halves: device(
+    'unsigned turned_halves(unsigned word)',
+    'unsigned r;\n  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(word));\n  return r;',
+  ),
   // Words of two 16-bit floats; a difference is a + b (-1), each rounded once.
   ...Object.fromEntries(
     (

@@ -171,7 +171,7 @@ class CudaPrinter extends Printer {
     return p
   }
 
-  protected memory(e: Extract<Ex, { k: 'load' | 'word' | 'comp' | 'shuffle' | 'address' }>): string {
+  protected memory(e: Extract<Ex, { k: 'load' | 'word' | 'comp' | 'shuffle' | 'turn' | 'address' }>): string {
     switch (e.k) {
       case 'load': {
         const p = this.param(e.param)
@@ -189,6 +189,8 @@ class CudaPrinter extends Printer {
       case 'shuffle':
         if (e.type === 'bool') return `(bool)__shfl_xor_sync(0xffffffffu, (int)(${this.ex(e.a)}), ${e.mask})`
         return `__shfl_xor_sync(0xffffffffu, ${this.ex(e.a)}, ${e.mask})`
+      case 'turn':
+        return this.fn('turned_halves', this.ex(e.a))
       case 'address':
         return `${e.of} + ${this.operand(e.index)}`
     }

@@ -34,7 +34,7 @@ export abstract class Printer {
   protected abstract castText(to: Type, from: Type, a: string): string
   protected abstract bitcastText(to: Type, from: Type, a: string): string
   protected abstract selectText(type: Type, cond: string, a: string, b: string): string
-  protected abstract memory(e: Extract<Ex, { k: 'load' | 'word' | 'comp' | 'shuffle' | 'address' }>): string
+  protected abstract memory(e: Extract<Ex, { k: 'load' | 'word' | 'comp' | 'shuffle' | 'turn' | 'address' }>): string
   /** Statements whose form differs. */
   protected abstract special(s: S): void
   /** Operators that a dialect writes as calls; undefined: plain. */

@@ -191,7 +191,7 @@ export abstract class WgslExpressions extends Printer {
     return `${param}[${this.ex(quotient(index, w.width))}][${this.ex(lane)}]`
   }
 
-  protected memory(e: Extract<Ex, { k: 'load' | 'word' | 'comp' | 'shuffle' | 'address' }>): string {
+  protected memory(e: Extract<Ex, { k: 'load' | 'word' | 'comp' | 'shuffle' | 'turn' | 'address' }>): string {
     switch (e.k) {
       case 'load': {
         const p = this.params.get(e.param)
@@ -211,6 +211,8 @@ export abstract class WgslExpressions extends Printer {
         this.usesSubgroups = true
         if (e.type === 'bool') return `(subgroupShuffleXor(u32(${this.ex(e.a)}), ${e.mask}u) != 0u)`
         return `subgroupShuffleXor(${this.ex(e.a)}, ${e.mask}u)`
+      case 'turn':
+        throw new InternalError('WGSL turns no blocks')
       case 'address':
         throw new InternalError('WGSL has no addresses')
     }
