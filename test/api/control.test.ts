@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import * as s from '../../src/index.ts'
 import { chooseDevice } from '../support/device.ts'
+import { some } from '../support/nightly.ts'
 import { codeOf, messageOf } from './messages.ts'
 
 const t = (x: Parameters<typeof s.tensor>[0]): s.Tensor => s.tensor(x)
@@ -151,7 +152,7 @@ describe.each(['reference', 'wasm'] as const)('on %s', (device) => {
       expect(f(t([3, -1, 0.5, -20])).item()).toBeCloseTo(want, 3)
     })
 
-    test.each([1, 2, 3, 7, 8, 13])('associativeScan of %i', (n) => {
+    test.each(some([7, 1, 2, 3, 8, 13], 3))('associativeScan of %i', (n) => {
       // A linear recurrence h = a h + b as pairs.
       const a = Array.from({ length: n }, (_, i) => 0.5 + i / 20)
       const b = Array.from({ length: n }, (_, i) => i - 2)

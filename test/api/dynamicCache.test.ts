@@ -18,6 +18,7 @@ import {
   where,
   zeros,
 } from '../../src/index.ts'
+import { nightly, some } from '../support/nightly.ts'
 import { uniform } from './numbers.ts'
 
 setDevice('wasm', { threads: 1 })
@@ -90,13 +91,15 @@ const [batch, room] = [dim('batch', 1, 8), dim('room', 1, positions)]
 const cached = spec([batch, heads, room, depth])
 const declared = [spec([batch, 1], 'i32'), undefined, layers.map(() => [cached, cached])]
 
-test('a decoder of 200 tokens whose caches are given away, and widened on the way, is one template, its memory flat', () => {
+const tokens = nightly ? 200 : 80
+
+test(`a decoder of ${tokens} tokens whose caches are given away, and widened on the way, is one template, its memory flat`, () => {
   const f = jit(step, { dynamic: declared, donate: [2] })
-  const [b, more] = [2, 24]
+  const [b, more] = [2, nightly ? 24 : 14]
   const served = new Set<string>()
   let cache = emptied(b, more)
   const compiled: number[] = []
-  for (let token = 0; token < 200; token++) {
+  for (let token = 0; token < tokens; token++) {
     const have = cache[0]?.[0].shape[2] ?? 0
     if (token >= have) {
       const wider = widened(cache, have + more)
@@ -107,7 +110,7 @@ test('a decoder of 200 tokens whose caches are given away, and widened on the wa
     const place = tensor(Int32Array.of(token), { shape: [] })
     const ids = tensor(Int32Array.of((5 * token) % words, (11 * token) % words), { shape: [b, 1] })
     let want: ReturnType<typeof step> | undefined
-    if (token === 5 || token === 150 || token === 199) {
+    if (token === 5 || (nightly && token === 150) || token === tokens - 1) {
       const closed = jit(step)
       want = closed(ids, place, cache)
       for (const t of [want.logits, ...want.cache.flat()]) t.dataSync()
@@ -141,11 +144,14 @@ test('a decoder of 200 tokens whose caches are given away, and widened on the wa
 test('a step moves one position of each sequence a layer, and is bit-equal to the static program in strict mode', () => {
   const f = jit(step, { mode: 'strict', donate: [2], dynamic: declared })
   const closed = jit(step, { mode: 'strict', donate: [2] })
-  for (const [b, n, at] of [
-    [2, 30, 7],
-    [3, 41, 40],
-    [8, 256, 300],
-  ] as const) {
+  for (const [b, n, at] of some(
+    [
+      [8, 256, 300],
+      [3, 41, 40],
+      [2, 30, 7],
+    ] as const,
+    3,
+  )) {
     const args = (): [Tensor, Tensor, Cache] => [
       tensor(
         Int32Array.from({ length: b }, (_, i) => (7 * i) % words),

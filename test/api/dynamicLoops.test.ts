@@ -14,6 +14,7 @@ import {
   whileLoop,
   zeros,
 } from '../../src/index.ts'
+import { some, turn } from '../support/nightly.ts'
 import { uniform } from './numbers.ts'
 
 setDevice('wasm', { threads: 1 })
@@ -126,16 +127,20 @@ const cases: readonly Case[] = [
 
 const listOf = (x: Results): readonly Tensor[] => (Array.isArray(x) ? x : [x as Tensor])
 
-test.for(cases)('%s is open', ([, f, dynamic, at]) => {
-  for (const mode of ['strict', 'fast'] as const) {
+// By day each in one of the modes.
+test.for(cases.map((x, i) => [...x, i] as const))('%s is open', ([, f, dynamic, at, i]) => {
+  for (const mode of turn(['strict', 'fast'] as const, i)) {
     const [varying, closed] = [jit(f, { dynamic, mode }), jit(f, { mode })]
-    for (const [k, j] of [
-      [17, 23],
-      [23, 17],
-      [64, 31],
-      [33, 40],
-      [5, 6],
-    ] as const) {
+    for (const [k, j] of some(
+      [
+        [17, 23],
+        [23, 17],
+        [64, 31],
+        [33, 40],
+        [5, 6],
+      ] as const,
+      2,
+    )) {
       const got = listOf(varying(...at(k, j)))
       const want = listOf(closed(...at(k, j)))
       for (const [o, t] of got.entries()) {

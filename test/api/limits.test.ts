@@ -5,6 +5,7 @@ import type { Device } from '../../src/api/device/device.ts'
 import { createWasmBackend } from '../../src/backends/wasm/backend.ts'
 import * as s from '../../src/index.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
+import { nightly } from '../support/nightly.ts'
 import { codeOf } from './messages.ts'
 
 beforeAll(() => s.setDevice('wasm', { threads: 1, memoryLimit: 640 << 20 }))
@@ -12,8 +13,9 @@ afterAll(() => s.setDevice('reference'))
 
 const elements = (64 << 20) / 4
 
-describe('1,000 synchronous steps over 64 MB', () => {
-  const steps = 1000
+const steps = nightly ? 1000 : 150
+
+describe(`${steps} synchronous steps over 64 MB`, () => {
   it('by donation', () => {
     const step = s.jit((x: s.Tensor) => x.mul(0.5).add(1), { donate: [0] })
     let x = s.zeros([elements]).evaluate()
@@ -76,8 +78,8 @@ it('an asynchronous loop needs no scope: what is unreachable is collected', asyn
   const step = s.jit((x: s.Tensor) => x.mul(0.5).add(1))
   const n = (16 << 20) / 4
   let x = s.zeros([n]).evaluate()
-  // 200 results of 16 MB under a limit of 640 MB.
-  for (let i = 0; i < 200; i++) {
+  // Results of 16 MB under a limit of 640 MB.
+  for (let i = 0; i < (nightly ? 200 : 80); i++) {
     x = step(x)
     await x.slice([0, 1]).data()
   }

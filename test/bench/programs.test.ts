@@ -10,7 +10,7 @@ import { lowerBound, quantile } from '../../bench/cliffs/stats.ts'
 import { nodesOf } from '../../src/graph/traverse.ts'
 import { evaluateGraph, toHostArray } from '../../src/reference/evaluate.ts'
 import type { DType } from '../../src/types/dtype.ts'
-import { some } from '../support/nightly.ts'
+import { nightly, some } from '../support/nightly.ts'
 
 const small = { mostBytes: 4096 }
 const machine = await openMachine('wasm', { threads: 1, index: 0, clock: 'wall' })
@@ -19,14 +19,15 @@ afterAll(() => machine.backend.dispose())
 test('a seed is one program', () => {
   const digest = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 16)
   const texts = Array.from({ length: 40 }, (_, i) => textOf(programOf(i)))
-  expect(texts).toEqual(Array.from({ length: 40 }, (_, i) => textOf(programOf(i))))
+  const again = nightly ? 40 : 8
+  expect(texts.slice(0, again)).toEqual(Array.from({ length: again }, (_, i) => textOf(programOf(i))))
   expect(new Set(texts).size).toBe(40)
   // Whoever changes the generator changes every figure that names a seed: say so in bench/cliffs/README.md.
   expect(digest(texts.join())).toMatchInlineSnapshot(`"5478ce1f22a13811"`)
 })
 
-test('every class is among a few hundred seeds', () => {
-  const kinds = new Set(Array.from({ length: 300 }, (_, i) => programOf(i, small).kind))
+test('every class is among as many seeds', () => {
+  const kinds = new Set(Array.from({ length: nightly ? 300 : 100 }, (_, i) => programOf(i, small).kind))
   expect([...kinds].sort()).toEqual([...programClasses].sort())
 })
 
@@ -34,7 +35,7 @@ describe('fused and unfused programs give what the reference gives', () => {
   test.each(
     some(
       Array.from({ length: 50 }, (_, i) => 1000 + i),
-      2,
+      5,
     ),
   )('seed %i', async (seed) => {
     const p = programOf(seed, small)

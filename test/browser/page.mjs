@@ -22,6 +22,9 @@ function perceptron(x, target, w1, w2) {
   return api.valueAndGrad(loss, { argnums: [0, 1] })(w1, w2)
 }
 
+/** Which programs run: the test sets another number by day. */
+const every = 1
+
 const programs = {
   elementwise: [(x) => x.exp().add(1).log().mul(x).tanh(), [[1037]]],
   comparisons: [(x) => api.where(x.greater(0), x, x.neg().sqrt()), [[513]]],
@@ -123,7 +126,7 @@ await check('a device', async () => {
   gpu = await webgpu()
 })
 if (gpu !== undefined) {
-  for (const [name, program] of Object.entries(programs))
+  for (const [name, program] of Object.entries(programs).filter((_, i) => i % every === 0))
     await check(name, async () => compare(await run(gpu, program), await run('wasm', program)))
   await check('an ONNX model', async () => {
     const bytes = new Uint8Array(await (await fetch('/model.onnx')).arrayBuffer())

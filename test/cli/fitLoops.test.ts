@@ -6,7 +6,7 @@ import { compileGraph } from '../../src/compile/index.ts'
 import { scheduledSteps, stepSeconds } from '../../src/compile/predicted.ts'
 import { type LoopMachine, loopUnits } from '../../src/target/loops.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
-import { some } from '../support/nightly.ts'
+import { atNight, some } from '../support/nightly.ts'
 
 function shippedLoops(): LoopMachine {
   const { loops } = wasmTarget
@@ -43,7 +43,7 @@ describe('fitting', () => {
   test('a machine that is as the record says leaves the record as it is', () =>
     expect(fitLoops(start, probesOn(start))).toEqual(start))
 
-  test.each(some(measured, 2))('twice the %s is found', (name) => {
+  test.each(some(measured, 5))('twice the %s is found', (name) => {
     const made = { ...start, [name]: 2 * start[name] }
     const found = fitLoops(start, probesOn(made))
     expect(found[name] / made[name]).toBeGreaterThan(0.75)
@@ -62,7 +62,7 @@ describe('fitting', () => {
     for (const n of measured) expect(found[n], n).toBeGreaterThan(start[n])
   })
 
-  test('times that nothing explains take no number further than eight times', () => {
+  atNight('times that nothing explains take no number further than eight times', () => {
     const found = fitLoops(
       start,
       probesOn(start).map((p) => ({ ...p, seconds: 1000 * p.seconds })),

@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
+import { nightly } from '../support/nightly.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const built = existsSync(`${root}/dist/cli/main.js`)
@@ -20,6 +21,8 @@ describe.skipIf(!built)('dist/cli/main.js', () => {
     const program = run('explain', 'examples/layer.ts')
     expect(program.stderr).toBe('')
     expect(program.stdout).toContain('layer: 3 operations in 1 kernel')
+    // By day the model is run below.
+    if (!nightly) return
     const model = run('explain', 'examples/digits/digits.onnx')
     expect(model.status).toBe(0)
     expect(model.stdout).toContain('digits: 51 operations')

@@ -10,6 +10,7 @@ import type { DType } from '../../src/types/dtype.ts'
 import { at, trace } from '../compile/support.ts'
 import { hasCompiler } from '../simt/dialects/emulator/emulator.ts'
 import { expectEmulated } from '../simt/matmul/emulated.ts'
+import { nightly } from '../support/nightly.ts'
 
 const hopper = cudaTargetOf({ capability: 90, multiprocessors: 132, sharedBytes: 232448, hasLibrary: false })
 
@@ -69,7 +70,8 @@ describe('operands of products', () => {
     const graph = product(300, 515, 1001)
     const { program } = compileGraph(graph, { mode: 'fast', target: hopper, verify: true })
     expect(program.buffers.filter((b) => b.source.kind === 'temp').map((b) => b.shape)).toContainEqual([515, 1008])
-    await expectEmulated(graph, program)
+    // By day test/cuda/libraryParts.test.ts runs products over padded rows: this one takes the host seconds.
+    if (nightly) await expectEmulated(graph, program)
   })
 })
 

@@ -9,7 +9,7 @@ import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
-import { some } from '../support/nightly.ts'
+import { nightly, some } from '../support/nightly.ts'
 import { at, check, trace } from './support.ts'
 
 const one = createWasmBackend({ threads: 1 })
@@ -25,11 +25,11 @@ const blocks: Machine = { ...wasmTarget, elementBlock: 40, dotBlock: { m: 16, n:
 const above = (x: Node, y: number | Node): Node => c.compare('gt', x, y)
 const masked = (m: Node, x: Node): Node => c.where(m, x, 0)
 
-/** Compiled for one thread and, in small blocks, for several, in both modes; every way gives the reference's results. */
+/** Compiled for one thread and, in small blocks, for several, in both modes (by day each in one); every way gives the reference's results. */
 function everyWay(graph: Graph, fuse = true): Compiled {
   const whole = check(graph, { fuse }, one)
-  check(graph, { fuse, mode: 'strict' }, one)
-  check(graph, { fuse, target: blocks }, three)
+  if (nightly) check(graph, { fuse, mode: 'strict' }, one)
+  if (nightly) check(graph, { fuse, target: blocks }, three)
   check(graph, { fuse, target: blocks, mode: 'strict' }, three)
   return whole
 }
@@ -66,13 +66,13 @@ describe('a mask beside gelu(x @ w + b)', () => {
   const sizes = [
     [64, 64],
     [48, 40],
-    [33, 72],
     [100, 520],
+    [33, 72],
     [64, 63],
     [17, 29],
     [8, 21],
   ] as const
-  test.each(some(sizes, 2))('%i x %i', (rows, columns) => {
+  test.each(some(sizes, 3))('%i x %i', (rows, columns) => {
     const made = everyWay(products(rows, columns))
     expect(made.report.kernels.map((k) => k.kind)).toEqual(['matrix', 'matrix', 'matrix'])
     expect(forms(made)).toEqual([`bits ${Math.ceil((rows * columns) / 8)}`])
@@ -111,7 +111,7 @@ describe('a mask of rows beside their softmax', () => {
     [13, 7],
     [6, 5],
   ] as const
-  test.each(some(sizes, 2))('%i x %i', (n, columns) => {
+  test.each(some(sizes, 3))('%i x %i', (n, columns) => {
     const made = everyWay(rows(n, columns))
     expect(packed(made).length).toBeLessThanOrEqual(1)
     everyWay(rows(n, columns), false)
@@ -120,7 +120,7 @@ describe('a mask of rows beside their softmax', () => {
 
 describe('operations one by one', () => {
   const sizes = Array.from({ length: 70 }, (_, i) => i + 1)
-  test.each(some(sizes, 3))('%i elements', (n) => {
+  test.each(some(sizes, 6))('%i elements', (n) => {
     const graph = trace([{ shape: [n] }, { shape: [n] }], (p) => {
       const m = c.binary('or', above(at(p, 0), at(p, 1)), c.compare('lt', at(p, 0), -1))
       return [c.where(c.unary('not', m), at(p, 0), at(p, 1)), c.sum(masked(m, at(p, 0)))]

@@ -19,6 +19,7 @@ import { sizeOf } from '../../src/types/shape.ts'
 import { noise } from '../kernel/hard-cases/case.ts'
 import { checkEmulated, hasCompiler } from '../simt/dialects/emulator/emulator.ts'
 import { execute } from '../simt/programs/programs.ts'
+import { some } from '../support/nightly.ts'
 
 interface Case {
   readonly name: string
@@ -137,11 +138,12 @@ describe('in parts', () => {
       expect(isSame, `${k.name}, ${i}: ${v}, not ${w}`).toBe(true)
     }
   }
-  test.each(compiled)('$name, interpreted', async (k) => {
+  // By day every other one.
+  test.each(some(compiled.toReversed(), 2))('$name, interpreted', async (k) => {
     await check(k, (kernel, buffers) => interpretKernel(kernel, buffers, { rounding: 'dtype', order: 'backward' }))
   })
   test.skipIf(!hasCompiler())('in CUDA on the host', { timeout: 240_000 }, async () => {
-    await checkEmulated(compiled, check)
+    await checkEmulated(some(compiled, 2), check)
   })
 })
 

@@ -23,7 +23,7 @@ import type { EarlyStart } from '../../src/target/simt.ts'
 import { at, type Input, trace } from '../compile/support.ts'
 import { randomGraph } from '../random/graphs.ts'
 import { workloads } from '../simt/programs/workloads.ts'
-import { seedsOf, some } from '../support/nightly.ts'
+import { nightly, seedsOf, some } from '../support/nightly.ts'
 import { fakeDevice } from './fake.ts'
 
 /** What is known of a launch: `early` touches may happen before it has waited. */
@@ -188,15 +188,15 @@ const controlFlow = (): Record<string, Graph> => {
 describe('the order of what touches the same memory', () => {
   test('holds in workloads, each operation alone too', { timeout: 120_000 }, () => {
     const all = Object.entries(workloads())
-    for (const [name, graph] of all) check(name, compiled(graph))
-    for (const [name, graph] of some(all, 3)) check(`${name}, unfused`, compiled(graph, false))
+    for (const [name, graph] of some(all, 2)) check(name, compiled(graph))
+    for (const [name, graph] of some(all, 6)) check(`${name}, unfused`, compiled(graph, false))
   })
 
   test('holds in a training step', () => {
     const { graph, donated } = training()
     const graphs = check('training', compiled(graph, true, donated))
     expect(early(graphs)).toBeGreaterThan(3)
-    check('training, unfused', compiled(graph, false, donated))
+    if (nightly) check('training, unfused', compiled(graph, false, donated))
   })
 
   test('holds in control flow, with copies', { timeout: 120_000 }, () => {
@@ -206,7 +206,7 @@ describe('the order of what touches the same memory', () => {
 
   test('holds in random programs', { timeout: 240_000 }, () => {
     let kernels = 0
-    const seeds = seedsOf('SINTER_EARLY', 24, 60)
+    const seeds = seedsOf('SINTER_EARLY', 10, 60)
     for (let seed = 0; seed < seeds; seed++)
       for (const fuse of [true, false]) {
         const graphs = check(`seed ${seed}`, compiled(randomGraph(seed).graph, fuse))

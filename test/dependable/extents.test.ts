@@ -16,6 +16,7 @@ import { wasmTarget } from '../../src/target/wasm.ts'
 import { webgpuTarget } from '../../src/target/webgpu.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { trace } from '../compile/support.ts'
+import { nightly } from '../support/nightly.ts'
 
 const wave = (n: number): Float32Array =>
   Float32Array.from({ length: n }, (_, i) => Math.sin(i * 0.37) + Math.sin(i * i * 0.01))
@@ -155,7 +156,7 @@ describe('windows beyond 2^32 elements', () => {
     // The pooling itself, of a batch whose rows are the same: a view of [4096, 1, 16, 65521].
     const batch = s.tensor(data.subarray(0, 65536)).reshape([1, 1, 65536])
     const pool = s.jit((a: s.Tensor) =>
-      s.maxPool(a.broadcastTo([4096, 1, 65536]), [65521], { stride: 1 }).slice(null, 0, 3),
+      s.maxPool(a.broadcastTo([4096, 1, 65536]), [65521], { stride: 1 }).slice(nightly ? null : [0, 256], 0, 3),
     )
     const rows = [...pool(batch).dataSync()]
     expect(rows).toEqual(rows.map(() => data.subarray(3, 3 + 65521).reduce((a, b) => Math.max(a, b))))

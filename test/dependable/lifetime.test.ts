@@ -15,12 +15,13 @@ import { cudaTarget } from '../../src/target/cuda.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { codeOf } from '../api/messages.ts'
 import { fakeDevice } from '../cuda/fake.ts'
-import { seedsOf } from '../support/nightly.ts'
+import { nightly, seedsOf } from '../support/nightly.ts'
 import { openSoftware } from '../webgpu/software.ts'
 
 setFlagsFromString('--expose-gc')
-/** Functions that are made and dropped. */
-const functions = seedsOf('SINTER_FUNCTIONS', 40, 200)
+/** Functions that are made and dropped; what was dropped is collected after so many. */
+const functions = seedsOf('SINTER_FUNCTIONS', 12, 200)
+const every = Math.min(20, functions / 2)
 
 const gc = runInNewContext('gc') as () => void
 
@@ -74,9 +75,9 @@ describe.each(devices)('programs on %s', (_, open) => {
     const states: State[] = []
     for (let i = 1; i <= functions; i++) {
       one(i)
-      if (i % 20 !== 0) continue
+      if (i % every !== 0) continue
       await collect()
-      if (i === 20 || i === functions) states.push(stateOf(device))
+      if (i === every || i === functions) states.push(stateOf(device))
     }
     expect(states[1]).toEqual(states[0])
     expect(states[0]?.programs).toBe(0)
@@ -188,7 +189,7 @@ test('values read one by one leave no memory behind', { timeout: 60_000 }, async
   const x = s.ones([1 << 20]).evaluate()
   const before = s.memory().used
   let most = 0
-  for (let i = 0; i < 150; i++) {
+  for (let i = 0; i < (nightly ? 150 : 80); i++) {
     await f(x, s.tensor(i)).data()
     most = Math.max(most, s.memory().used - before)
   }
@@ -198,6 +199,7 @@ test('values read one by one leave no memory behind', { timeout: 60_000 }, async
 describe('values read one by one with nothing awaited', () => {
   afterEach(() => s.setDevice('wasm', { threads: 1 }))
   const limit = 96 << 20
+  const count = nightly ? 100 : 40
   const loops: readonly (readonly [what: string, step: (a: s.Tensor, k: s.Tensor) => s.Tensor])[] = [
     ['jitted', s.jit((a: s.Tensor, k: s.Tensor) => a.mul(k))],
     ['lazy', (a, k) => a.mul(k)],
@@ -207,7 +209,7 @@ describe('values read one by one with nothing awaited', () => {
     const x = s.ones([1 << 20]).evaluate()
     let error: unknown
     try {
-      for (let i = 0; i < 100; i++) {
+      for (let i = 0; i < count; i++) {
         expect(step(x, s.tensor(i)).dataSync()[7]).toBe(i)
         expect(s.memory().used).toBeLessThanOrEqual(limit)
       }
@@ -217,8 +219,8 @@ describe('values read one by one with nothing awaited', () => {
     if (error !== undefined)
       expect(error).toMatchObject({ code: 'E_OUT_OF_MEMORY', help: expect.stringContaining('await x.data()') })
     await collect()
-    for (let i = 0; i < 100; i++) expect((await step(x, s.tensor(i)).data())[7]).toBe(i)
-    for (let i = 0; i < 100; i++) {
+    for (let i = 0; i < count; i++) expect((await step(x, s.tensor(i)).data())[7]).toBe(i)
+    for (let i = 0; i < count; i++) {
       const y = step(x, s.tensor(i))
       expect(y.dataSync()[7]).toBe(i)
       y.dispose()

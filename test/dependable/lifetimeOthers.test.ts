@@ -1,6 +1,6 @@
 /**
  * What else holds memory or code: imported models, program modules, functions given to transforms, and the tables in which nodes of one
- * form are found. After 60 of each were made, run and dropped `memory()` says what it said after 20, and what they were made of is
+ * form are found. After 60 of each (by day 15) were made, run and dropped `memory()` says what it said after a third of them, and what they were made of is
  * collected.
  *
  * Sites looked at: onnx.ts (parameters, the graph that apply writes out), api/jit/program.ts (tracing), api/transforms/derivatives.ts,
@@ -15,6 +15,7 @@ import * as s from '../../src/index.ts'
 import { tensorType } from '../../src/onnx/proto.ts'
 import { importOnnx } from '../../src/onnx.ts'
 import { encodeModel } from '../onnx/encode.ts'
+import { nightly } from '../support/nightly.ts'
 
 setFlagsFromString('--expose-gc')
 const gc = runInNewContext('gc') as () => void
@@ -99,17 +100,19 @@ const makers: Record<string, (i: number) => readonly object[]> = {
   },
 }
 
-describe('of 60 that were dropped', () => {
+const count = nightly ? 60 : 15
+
+describe(`of ${count} that were dropped`, () => {
   test.each(Object.entries(makers))('%s', { timeout: 60_000 }, async (_, make) => {
     const states: object[] = []
     const made: WeakRef<object>[] = []
-    for (let i = 1; i <= 60; i++) {
+    for (let i = 1; i <= count; i++) {
       for (const one of make(i)) made.push(new WeakRef(one))
-      if (i % 20 !== 0) continue
+      if (i % (count / 3) !== 0) continue
       await collect()
       const { limit, ...state } = s.memory()
       expect(limit).toBeGreaterThan(0)
-      if (i === 20 || i === 60) states.push(state)
+      if (i === count / 3 || i === count) states.push(state)
     }
     await collect()
     expect(states[1]).toEqual(states[0])

@@ -22,6 +22,7 @@ import { webgpuTarget } from '../../src/target/webgpu.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { at, trace } from '../compile/support.ts'
 import { randomGraph } from '../random/graphs.ts'
+import { nightly } from '../support/nightly.ts'
 
 interface Bound {
   readonly reads: ReadonlySet<Node>
@@ -127,8 +128,10 @@ describe('what stands for a boundary', () => {
 describe('an access summary is what a group binds', () => {
   const targets = [wasmTarget, webgpuTarget()]
 
-  test('in 500 random programs', () => {
-    for (let seed = 0; seed < 500; seed++) {
+  const programs = nightly ? 500 : 200
+
+  test(`in ${programs} random programs`, () => {
+    for (let seed = 0; seed < programs; seed++) {
       const target = at(targets, seed % 2)
       for (const g of planned(randomGraph(seed).graph, target)) expectBound(g, target)
     }

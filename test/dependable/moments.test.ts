@@ -14,6 +14,7 @@ import { wasmTarget } from '../../src/target/wasm.ts'
 import { webgpuTarget } from '../../src/target/webgpu.ts'
 import { hostArray } from '../../src/types/host.ts'
 import { execute } from '../random/execute.ts'
+import { turn } from '../support/nightly.ts'
 import { compileAll, faults, type Held, testOnHost, testOnSoftwareGpu } from './devices.ts'
 
 const n = 100_000
@@ -36,13 +37,15 @@ const builds: Readonly<Record<string, (x: Node) => Node>> = {
   },
 }
 
-const cases: readonly Normalised[] = Object.entries(builds).flatMap(([name, build]) =>
-  (
+/** By day each in one of the dtypes, in turn. */
+const cases: readonly Normalised[] = Object.entries(builds).flatMap(([name, build], i) =>
+  turn(
     [
       ['f32', 1],
       ['f16', 16],
       ['bf16', 100],
-    ] as const
+    ] as const,
+    i,
   ).map(([dtype, spread]) => ({ name, build, dtype, spread })),
 )
 

@@ -1,6 +1,6 @@
 /**
  * Mutated models: each imports to a graph that verifies, or is an error with a code of the user's; none is an internal error, ends the
- * process or does not come back. SINTER_MUTATIONS says how many (5,000 unless set), SINTER_FIRST_SEED where they start. Mutant N is that of seed N:
+ * process or does not come back. SINTER_MUTATIONS says how many (800 unless set, 5,000 at night), SINTER_FIRST_SEED where they start. Mutant N is that of seed N:
  * `test/onnx/mutate` has the mutations (bytes, and names, nodes, attributes, extents, types, data), the models and the watch. Below, what they found. Sites:
  * `context.ts` (whole numbers, shapes, inputs that are required), `ops/loss.ts`, `ops/shape.ts`, `ops/indexing.ts`, `ops/misc.ts`, `ops/regions.ts`,
  * `ops/sample.ts`, `ops/signal.ts`, `ops/linear.ts`, `ops/window.ts` (blocks, transposed convolutions), `compose/window.ts`, `compose/indexing.ts` (batch axes).
@@ -13,9 +13,10 @@ import { tensorType } from '../../src/onnx/proto.ts'
 import { archivesPresent, contribPresent, unpack, unpackContrib } from '../onnx/archives.ts'
 import type { AttributeSpec, TensorSpec } from '../onnx/encode.ts'
 import { errorOf, load } from '../onnx/models.ts'
+import { seedsOf } from '../support/nightly.ts'
 import { faultsOf } from '../support/watch.ts'
 
-const count = Number(process.env.SINTER_MUTATIONS ?? 5000)
+const count = seedsOf('SINTER_MUTATIONS', 800, 5000)
 const first = Number(process.env.SINTER_FIRST_SEED ?? 0)
 const imports = new URL('../onnx/mutate/imports.ts', import.meta.url)
 const folders = [

@@ -19,6 +19,7 @@ import { cudaTarget } from '../../src/target/cuda.ts'
 import type { Machine } from '../../src/target/machine.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { webgpuTarget } from '../../src/target/webgpu.ts'
+import { nightly, some, turn } from '../support/nightly.ts'
 
 /** A kernel of each, on the way to which as many statements are built as it has itself, so many times. */
 const buildsOfAKernel = 12
@@ -48,7 +49,7 @@ const layers = (target: Machine, n: number): PlanningWork =>
   })
 
 describe('what repeats itself is built once', () => {
-  for (const target of targets)
+  for (const target of some(targets, 2))
     test(`layers on ${target.name}`, () => {
       const [few, many] = [layers(target, 20), layers(target, 80)]
       expect(many.trials).toBeGreaterThan(2 * few.trials)
@@ -74,23 +75,28 @@ describe('work grows as the program does', () => {
           range(n).reduce(([a, b], _) => [b, c.unary('sin', c.add(a, b))] as const, [x, c.unary('exp', x)] as const)[1],
       ),
   }
-  for (const target of [wasmTarget, cudaTarget])
-    for (const [name, program] of Object.entries(programs))
+  const size = nightly ? 200 : 100
+  // By day each on one of the targets.
+  for (const [i, [name, program]] of Object.entries(programs).entries())
+    for (const target of turn([wasmTarget, cudaTarget], i))
       test(`${name} on ${target.name}`, () => {
-        const [few, many] = [200, 800].map((n) => workOf(target, [[64]], program(n)))
+        const [few, many] = [size, 4 * size].map((n) => workOf(target, [[64]], program(n)))
         expect(few).toBeDefined()
         if (few === undefined || many === undefined) return
         expect(many.trials).toBeLessThan(5 * few.trials)
         expect(many.built).toBeLessThan(5 * few.built)
         expect(many.statements).toBeLessThan(5 * few.statements)
-        expect(many.visited).toBeLessThan(5 * few.visited + 2 * 800)
+        expect(many.visited).toBeLessThan(5 * few.visited + 2 * 4 * size)
       })
-  test.each(targets.map((t) => [t.name, t] as const))('parts of one tensor, each computed from, on %s', (_, target) => {
-    const n = 1000
-    const parts = (x: Node): Node[] => range(n).map((i) => c.mul(c.sliceAxis(x, 0, 4 * i, 4 * i + 4), 2))
-    // One for each part by itself, one as it joins others: what it reads of the tensor is no other part's (`leastStatements`).
-    expect(workOf(target, [[4 * n]], (p) => p.flatMap(parts)).built).toBeLessThan(2.1 * n)
-  })
+  test.each(some(targets, 2).map((t) => [t.name, t] as const))(
+    'parts of one tensor, each computed from, on %s',
+    (_, target) => {
+      const n = nightly ? 1000 : 400
+      const parts = (x: Node): Node[] => range(n).map((i) => c.mul(c.sliceAxis(x, 0, 4 * i, 4 * i + 4), 2))
+      // One for each part by itself, one as it joins others: what it reads of the tensor is no other part's (`leastStatements`).
+      expect(workOf(target, [[4 * n]], (p) => p.flatMap(parts)).built).toBeLessThan(2.1 * n)
+    },
+  )
   test('a chain of kernels that read one tensor: of all pairs others stand between', () => {
     const sorts = (n: number): PlanningWork =>
       workOf(wasmTarget, [[16]], (p) => p.map((x) => range(n).reduce((y) => c.sort(c.neg(y)), x)))
@@ -100,14 +106,15 @@ describe('work grows as the program does', () => {
     expect(many.visited).toBeLessThan(20 * few.visited)
   })
   test('kernels that are full are refused without being built', () => {
+    const n = nightly ? 800 : 400
     const { built, statements } = workOf(
       cudaTarget,
       [[64]],
-      programs['a concatenation of computed parts']?.(800) ?? ((p) => p),
+      programs['a concatenation of computed parts']?.(n) ?? ((p) => p),
     )
     // One for each part by itself, one for each as it joins others that read the same.
-    expect(built).toBeLessThan(2.5 * 800)
-    expect(statements).toBeLessThan(500 * 800)
+    expect(built).toBeLessThan(2.5 * n)
+    expect(statements).toBeLessThan(500 * n)
   })
 })
 
@@ -119,8 +126,9 @@ describe('kernels are not built anew for everything they take in', () => {
     'layer normalisations': (y) => c.layerNorm(y),
     'sums with numbers of their own': (y, i) => c.add(y, c.mul(c.sum(y), i + 2)),
   }
-  for (const target of targets)
-    for (const [name, step] of Object.entries(steps))
+  // By day each on one of the targets.
+  for (const [i, [name, step]] of Object.entries(steps).entries())
+    for (const target of turn(targets, i))
       test(`${name} on ${target.name}`, () => {
         const { work, groups } = planOf(target, [[8, 64]], (p) =>
           p.map((x) => range(200).reduce((y, i) => step(y, i), x)),

@@ -12,6 +12,7 @@ import { compileGraph } from '../../src/compile/index.ts'
 import * as s from '../../src/index.ts'
 import { kernelsOf } from '../../src/runtime/region.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
+import { some } from '../support/nightly.ts'
 import { digests, expected } from './digests.mjs'
 
 const none = undefined as never
@@ -85,7 +86,7 @@ describe('relaxed SIMD', () => {
     functions: (x) => [s.exp, s.log, s.sin, s.erf, s.tanh, s.atan, s.log1p].map((f) => f(x)),
     powers: (x) => [s.pow(x, x), s.atan2(x, x)],
   }
-  it.each(Object.entries(programs))('none of it in strict, some in fast: %s', (_, f) => {
+  it.each(some(Object.entries(programs), 2))('none of it in strict, some in fast: %s', (_, f) => {
     expect(code(f, 'strict', true)).toBe(code(f, 'strict', false))
     expect(code(f, 'fast', true)).not.toBe(code(f, 'fast', false))
   })

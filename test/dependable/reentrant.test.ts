@@ -8,6 +8,7 @@
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import * as s from '../../src/index.ts'
+import { atNight } from '../support/nightly.ts'
 
 beforeAll(() => s.setDevice('wasm', { threads: 1 }))
 afterAll(() => s.setDevice('reference'))
@@ -28,7 +29,7 @@ const around = (body: () => void): Parameters<typeof s.opaque>[0] => ({
 const sandwich = (kernel: Parameters<typeof s.opaque>[0], a: s.Tensor): s.Tensor =>
   s.opaque(kernel, a.matmul(a).add(1)).matmul(a).add(2)
 
-test('of the same function with new signatures', () => {
+atNight('of the same function with new signatures', () => {
   let inner = 0
   const f: s.JitFunction<[s.Tensor], s.Tensor> = s.jit((a: s.Tensor) =>
     sandwich(
@@ -55,6 +56,7 @@ test('of the same function with new signatures', () => {
   expect(s.memory().programs).toBe(programs - 128)
 })
 
+// By day the functions that call themselves stand for those whose callers wait.
 test('of a function that calls itself ever deeper, each time with a new signature', () => {
   const f: s.JitFunction<[s.Tensor], s.Tensor> = s.jit((a: s.Tensor) =>
     sandwich(

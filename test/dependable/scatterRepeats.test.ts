@@ -14,6 +14,7 @@ import { cudaTarget } from '../../src/target/cuda.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import { webgpuTarget } from '../../src/target/webgpu.ts'
 import { execute } from '../random/execute.ts'
+import { some } from '../support/nightly.ts'
 import { compileAll, faults, type Held, testOnHost, testOnSoftwareGpu } from './devices.ts'
 
 const n = 5
@@ -74,10 +75,10 @@ test('WebAssembly', async () => {
 })
 
 describe('thread code', () => {
-  testOnHost(() => compileAll(cases, graphOf, cudaTarget), held)
+  testOnHost(() => compileAll(some(cases, 5), graphOf, cudaTarget), held)
   // A shader takes the software GPU seconds to compile.
-  const some = cases.filter((k) => k.combiner === 'sum' && k.places !== 'a place each')
-  testOnSoftwareGpu(() => compileAll(some, graphOf, webgpuTarget(), ['fast']), held)
+  const few = cases.filter((k) => k.combiner === 'sum' && k.places !== 'a place each')
+  testOnSoftwareGpu(() => compileAll(few, graphOf, webgpuTarget(), ['fast']), held)
 })
 
 test('gradients of elements taken more than once', () => {

@@ -9,6 +9,7 @@ import { rmSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import ts from 'typescript'
 import { afterAll, describe, expect, it } from 'vitest'
+import { atNight, turn } from '../support/nightly.ts'
 import { noBuild, packedProject, root } from './packed.ts'
 
 const consumer = `
@@ -116,8 +117,14 @@ const libs = [
   ['esnext', ['lib.esnext.d.ts'], ['consumer.ts', 'using.ts']],
 ] as const
 
-describe.each(resolutions)('a user of the packed package, %s', (_, resolution) => {
-  it.for(libs)('lib %s', ([_lib, lib, files], { skip }) => {
+describe.each(resolutions)('a user of the packed package, %s', (name, resolution) => {
+  // By day each resolution beside another library.
+  it.for(
+    turn(
+      libs,
+      resolutions.findIndex(([own]) => own === name),
+    ),
+  )('lib %s', ([_lib, lib, files], { skip }) => {
     if (project === undefined) return skip(noBuild())
     const settings = { target: ts.ScriptTarget.ES2022, lib: [...lib], types: [] }
     const { errors, read } = compile(files, { ...resolution, ...settings })
@@ -128,7 +135,7 @@ describe.each(resolutions)('a user of the packed package, %s', (_, resolution) =
   })
 })
 
-it('beside the declarations of @types/node', ({ skip }) => {
+atNight('beside the declarations of @types/node', ({ skip }) => {
   if (project === undefined) return skip(noBuild())
   const beside = { typeRoots: [join(root, 'node_modules', '@types')], types: ['node'] }
   const settings = { target: ts.ScriptTarget.ES2022, lib: ['lib.es2022.d.ts'], ...beside }

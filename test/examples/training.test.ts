@@ -7,6 +7,7 @@ import * as pendulum from '../../examples/training/pendulum.mjs'
 import * as text from '../../examples/training/text.mjs'
 import * as s from '../../src/index.ts'
 import { chooseDevice } from '../support/device.ts'
+import { atNight, nightly } from '../support/nightly.ts'
 
 beforeAll(() => chooseDevice('wasm', { threads: 1 }))
 afterAll(() => s.setDevice('reference'))
@@ -62,7 +63,7 @@ describe('digits', () => {
     expect(percent).toBeGreaterThan(60)
   })
 
-  it('computes the gradient that differences give', () => {
+  atNight('computes the gradient that differences give', () => {
     const wide = <T>(t: T): T => s.tree.map((x) => x.astype('f64'), t)
     const params = wide(digits.makeParameters(1))
     expect(digits.network(params, s.zeros([2, 1, side, side])).shape).toEqual([2, 10])
@@ -103,7 +104,7 @@ describe('text', () => {
     expect(lines[0]).toMatch(/held out \d\.\d{3} nats \(\d\.\d\d bits\)/)
     expect(lines[2]).toMatch(/^export function /)
     expect(lines[2]?.length).toBe(400)
-    expect(runAll(text.train({ steps: 48, seed: 1, setup: small, data }))).toEqual({ losses, lines })
+    if (nightly) expect(runAll(text.train({ steps: 48, seed: 1, setup: small, data }))).toEqual({ losses, lines })
   })
 
   it('sees no letter before its time', () => {
@@ -115,7 +116,7 @@ describe('text', () => {
     expect(a?.slice(null, 5).tolist()).not.toEqual(b?.slice(null, 5).tolist())
   })
 
-  it('computes the gradient that differences give', () => {
+  atNight('computes the gradient that differences give', () => {
     const params = s.tree.map((x) => x.astype('f64'), text.makeParameters(1, 20, small))
     const codes = s.random.integers(s.random.key(2), [2, 9], 0, 20)
     expectGradient((p) => text.loss(p, codes, small), params)

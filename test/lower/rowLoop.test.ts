@@ -14,6 +14,7 @@ import { type HostArray, hostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { makeRng } from '../random/rng.ts'
 import { interpretProgram } from '../support/interpretProgram.ts'
+import { turn } from '../support/nightly.ts'
 
 /** Small blocks: many programs, loops that end inside a block. Launches so dear that one kernel does it all. */
 const small: Machine = { ...wasmTarget, elementBlock: 64, rowsAtOnce: 48, minPrograms: 1024, launch: 1e-3 }
@@ -73,15 +74,18 @@ function expectClose(graph: Graph, got: readonly HostArray[], inputs: readonly H
 }
 
 describe('one kernel and one finishing stage', () => {
-  for (const [name, make] of [
-    ['layer normalisation, both passes', layerNormGradient],
-    ['folds of the columns of a softmax', foldsOfRows],
-  ] as const)
-    for (const [rows, columns] of [
-      [150, 53],
-      [70, 33],
-      [301, 7],
-    ] as const)
+  const sizes = [
+    [150, 53],
+    [70, 33],
+    [301, 7],
+  ] as const
+  for (const [i, [name, make]] of (
+    [
+      ['layer normalisation, both passes', layerNormGradient],
+      ['folds of the columns of a softmax', foldsOfRows],
+    ] as const
+  ).entries())
+    for (const [rows, columns] of turn(sizes, i + 1))
       test(`${name}, ${rows} x ${columns}`, () => {
         const graph = make(rows, columns)
         const inputs = inputsOf(graph)

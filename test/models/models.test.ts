@@ -8,6 +8,7 @@ import { describe, expect, it } from 'vitest'
 import { jit, type Tensor, tensor } from '../../src/index.ts'
 import { importOnnx, type OnnxModel } from '../../src/onnx.ts'
 import { errorOf } from '../onnx/models.ts'
+import { atNight } from '../support/nightly.ts'
 import { cases, installed, type ModelCase, modelPath, placesOf, type StoredOutput, valuesOf } from './cases.ts'
 import stored from './outputs.json' with { type: 'json' }
 
@@ -31,11 +32,20 @@ function load(c: ModelCase): OnnxModel {
   return importOnnx(readFileSync(modelPath(c)), { inputShapes, inputValues: known })
 }
 
+/** Those that take seconds, beside others of their kind: at night. */
+const long = new Set([
+  'text detection',
+  'silero legacy, 16 kHz',
+  'direction of text',
+  'silero v5, 8 kHz',
+  'hey mycroft',
+])
+
 describe.skipIf(!installed && !required)('published models', () => {
   // One program serves both rates of the legacy detector, and both inputs of the wake word.
   const programs = new Map<string, { model: OnnxModel; run: (x: Record<string, Tensor>) => Record<string, Tensor> }>()
   for (const c of cases)
-    it(`${c.name}: as onnxruntime`, () => {
+    (long.has(c.name) ? atNight : it)(`${c.name}: as onnxruntime`, () => {
       const key = c.known === undefined ? c.file : c.name
       const { model, run } =
         programs.get(key) ??

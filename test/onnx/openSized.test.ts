@@ -82,7 +82,7 @@ const scene = (batch: number, classes: number, n: number): Given => ({
   scores: floats([batch, classes, n], (v) => Math.round(v * 20) / 20),
 })
 
-/** Every other one by day: of each operator some. */
+/** Every fourth one by day: of each operator one. */
 const cases: readonly Case[] = [
   {
     name: 'NonZero of a vector',
@@ -190,14 +190,14 @@ const cases: readonly Case[] = [
 const bits = (r: Readonly<Record<string, Tensor>>) =>
   Object.fromEntries(Object.entries(r).map(([k, t]) => [k, { shape: t.shape, data: t.dataSync() }]))
 
-test.for(some(cases, 2))('$name', ({ spec, given, bounds }) => {
+test.for(some(cases, 4))('$name', ({ spec, given, bounds }) => {
   const bytes = encodeModel(spec)
   const options = bounds === undefined ? {} : { bounds }
   const importing = (n: number | readonly [number, number]): OnnxModel =>
     importOnnx(bytes, { lengths: { n }, ...options })
   const model = importing([0, 64])
   const f = jit(model.apply, { mode: 'strict' })
-  for (const n of [23, ...some([64, 40, 2, 5, 17, 3], 6), 1, 0]) {
+  for (const n of [23, ...some([1, 64, 40, 2, 5, 17, 3], 7), 0]) {
     const alone = importing(n)
     const closed = jit(alone.apply, { mode: 'strict' })
     expect(bits(f(model.parameters, given(n))), `at ${n}`).toEqual(bits(closed(alone.parameters, given(n))))

@@ -15,6 +15,7 @@ import { vjpGraph } from '../../src/transforms/vjp.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { makeRng } from '../random/rng.ts'
+import { some } from '../support/nightly.ts'
 
 interface Case {
   readonly name: string
@@ -238,7 +239,7 @@ function run(backend: Backend, program: Program, graph: Graph, inputs: readonly 
 }
 
 describe('reductions beside a matrix product', () => {
-  for (const k of cases) {
+  for (const k of some(cases, 2)) {
     test(k.name, () => {
       const graph = traced(k)
       const inputs = data(graph)

@@ -39,8 +39,8 @@ const kernels = (graph: Graph, target: Machine, mode: 'fast' | 'strict' = 'fast'
 const rowsOf = (r: Rotary): readonly number[] => (r.name.includes('partly') ? [12, 36, 132] : [2, 6, 34, 130])
 
 describe('kernels', () => {
-  for (const r of rotaries('f32'))
-    for (const target of targets) {
+  for (const [i, r] of rotaries('f32').entries())
+    for (const target of turn(targets, i)) {
       test(`${r.name}, ${target.name}`, () => {
         const graph = trace(r.inputs(...large), r.build)
         expect(kernels(graph, target)).toBe('1 + 0')
@@ -50,7 +50,7 @@ describe('kernels', () => {
       })
     }
 
-  for (const r of rotaries('f32'))
+  for (const r of some(rotaries('f32'), 2))
     test(`${r.name}, forward and backward`, () => {
       const both = vjpGraph(trace(r.inputs(...large), r.build), r.wrt)
       const folds = r.name.includes('norm') ? 1 : 0
@@ -58,8 +58,8 @@ describe('kernels', () => {
         expect(kernels(both, target), target.name).toBe(`${r.name === 'norm, pairs' ? 2 : 1} + ${folds}`)
     })
 
-  for (const r of rotaries('bf16'))
-    for (const target of targets.slice(1)) {
+  for (const [i, r] of rotaries('bf16').entries())
+    for (const target of turn(targets.slice(1), i)) {
       test(`${r.name}, bf16, ${target.name}`, () => {
         expect(kernels(trace(r.inputs(...large), r.build), target)).toBe('1 + 0')
       })
@@ -79,12 +79,12 @@ describe('kernels', () => {
 })
 
 describe('results', () => {
-  for (const r of rotaries('f32'))
-    for (const d of some(rowsOf(r), 3)) {
+  for (const [k, r] of rotaries('f32').entries())
+    for (const d of some(rowsOf(r), 4)) {
       test(`${r.name}, rows of ${d}`, () => {
         const graph = trace(r.inputs(5, 3, d), r.build)
-        for (const g of [graph, gradient(r, graph), vjpGraph(graph, r.wrt)])
-          for (const [i, target] of [...targets, smallBlocks].entries())
+        for (const [i, target] of [...targets, smallBlocks].entries())
+          for (const g of turn([graph, gradient(r, graph), vjpGraph(graph, r.wrt)], i + k))
             for (const mode of turn(['fast', 'strict'] as const, i))
               check(g, { target, mode }, target === wasmTarget || target === smallBlocks ? backend : undefined)
       })
@@ -243,7 +243,7 @@ const storesPieces = (g: PlannedGroup): boolean =>
 
 test('random rows in pieces', { timeout: 120_000 }, () => {
   let cut = 0
-  const seeds = seedsOf('SINTER_PIECES', 10, 100)
+  const seeds = seedsOf('SINTER_PIECES', 6, 100)
   for (let seed = 0; seed < seeds; seed++) {
     const made = randomPieces(seed)
     if (made.cut) cut++
@@ -252,7 +252,7 @@ test('random rows in pieces', { timeout: 120_000 }, () => {
       check(made.graph, { mode, target: seed % 2 === 0 ? smallBlocks : wasmTarget }, backend)
     }
   }
-  expect(cut).toBeGreaterThan((nightly ? 0.6 : 0.45) * seeds)
+  expect(cut).toBeGreaterThan((nightly ? 0.6 : 0.15) * seeds)
 })
 
 describe('a sum whose row is read in pieces as long as the result it is stored in', () => {

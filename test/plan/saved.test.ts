@@ -12,7 +12,7 @@ import { vjpGraph } from '../../src/transforms/index.ts'
 import { type HostArray, hostArray } from '../../src/types/host.ts'
 import { sizeOf } from '../../src/types/shape.ts'
 import { makeRng } from '../random/rng.ts'
-import { nightly, some } from '../support/nightly.ts'
+import { atNight, nightly, some } from '../support/nightly.ts'
 
 interface Size {
   readonly batch: number
@@ -74,9 +74,15 @@ afterAll(() => backend.dispose())
 describe('a transformer block keeps', () => {
   const graph = block(large)
   const limit = (10 + large.heads) * activation
+  let compiled: ReturnType<typeof compile> | undefined
+  /** What it is compiled to without budgets. */
+  const unbounded = (): ReturnType<typeof compile> => {
+    compiled ??= compile(graph)
+    return compiled
+  }
 
   test('at most (10 + heads) activations, and the report lists them with their reasons', () => {
-    const { report } = compile(graph)
+    const { report } = unbounded()
     const { passes } = report
     expect(passes?.savedBytes, report.toString()).toBeLessThanOrEqual(limit)
     expect(passes?.savedBytes).toBe(passes?.values.reduce((n, v) => n + (v.choice === 'kept' ? v.bytes : 0), 0))
@@ -87,8 +93,8 @@ describe('a transformer block keeps', () => {
     expect(report.toString()).toContain('between forward and backward')
   })
 
-  test('at most half of that under a budget of half, slower, saying what it computes again', () => {
-    const free = compile(graph).report
+  atNight('at most half of that under a budget of half, slower, saying what it computes again', () => {
+    const free = unbounded().report
     const { report } = compile(graph, { saved: limit / 2 })
     expect(report.passes?.savedBytes).toBeLessThanOrEqual(limit / 2)
     expect(report.totals.modelledMs).toBeGreaterThan(free.totals.modelledMs)
@@ -98,7 +104,7 @@ describe('a transformer block keeps', () => {
   })
 
   test('less at once under a budget of intermediates, or says the least it can reach', () => {
-    const free = compile(graph).report.memory.arenaBytes
+    const free = unbounded().report.memory.arenaBytes
     const { report } = compile(graph, { memory: 0.85 * free })
     expect(report.memory.arenaBytes).toBeLessThanOrEqual(0.85 * free)
     // By day what is beyond reach is a case of strips.test.ts.
@@ -134,7 +140,7 @@ describe('results with values computed again', () => {
   }
 
   const whole = 14 * size.batch * size.steps * size.width * 4
-  for (const part of some([1, 0.6, 0.3, 0], 2))
+  for (const part of some([0.3, 1, 0.6, 0], 4))
     test(`keeping at most ${part * 100}% agree with the reference`, () => {
       run({ saved: part * whole }, 'fast').forEach((got, o) => {
         expected[o]?.forEach((e, i) => {
@@ -147,6 +153,6 @@ describe('results with values computed again', () => {
 
   test('in strict mode have the bits of running each operation alone', () => {
     const alone = run({}, 'strict', false)
-    for (const budgets of [{}, { saved: 0 }]) expect(run(budgets, 'strict')).toEqual(alone)
+    for (const budgets of some([{ saved: 0 }, {}], 2)) expect(run(budgets, 'strict')).toEqual(alone)
   })
 })

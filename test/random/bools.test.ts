@@ -10,7 +10,7 @@ import { seedsOf } from '../support/nightly.ts'
 import { difference, execute, smallBlocks } from './execute.ts'
 import { randomGraph } from './graphs.ts'
 
-const count = seedsOf('SINTER_PROGRAMS', 25, 300)
+const count = seedsOf('SINTER_PROGRAMS', 12, 300)
 const perTest = 50
 
 const one = compiledBackend({ threads: 1 })

@@ -16,14 +16,14 @@ import { type DType, isFloat } from '../../src/types/dtype.ts'
 import type { HostArray } from '../../src/types/host.ts'
 import { compiledBackend, compiledTarget } from '../support/device.ts'
 import { interpretProgram } from '../support/interpretProgram.ts'
-import { seedsOf } from '../support/nightly.ts'
+import { nightly, seedsOf } from '../support/nightly.ts'
 import { execute, smallBlocks } from './execute.ts'
 import { inputsOf, type ModelProgram, modelProgram } from './models/programs.ts'
 
 const count = seedsOf('SINTER_MODELS', 8, 300)
 const first = Number(process.env.SINTER_FIRST_SEED ?? 0)
 /** Nodes of a graph at most: longer programs take seconds. */
-const mostNodes = 160
+const mostNodes = nightly ? 160 : 80
 
 const backend = compiledBackend({ threads: 1 })
 afterAll(() => {

@@ -12,7 +12,7 @@ import { seedsOf } from '../support/nightly.ts'
 import { difference, execute, smallBlocks } from './execute.ts'
 import { type RandomProgram, randomGraph } from './graphs.ts'
 
-const count = seedsOf('SINTER_PROGRAMS', 24, 1000)
+const count = seedsOf('SINTER_PROGRAMS', 10, 1000)
 const first = Number(process.env.SINTER_FIRST_SEED ?? 0)
 const perTest = 50
 

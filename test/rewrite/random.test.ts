@@ -6,9 +6,10 @@ import { rewriteGraph } from '../../src/rewrite/index.ts'
 import { readElement } from '../../src/scalar/host.ts'
 import { isFloat } from '../../src/types/dtype.ts'
 import { randomGraph, steps } from '../random/graphs.ts'
+import { nightly } from '../support/nightly.ts'
 import { bitDifference, evaluate, foldIn, roundingDifference } from './support.ts'
 
-const seeds = Array.from({ length: 400 }, (_, i) => i)
+const seeds = Array.from({ length: nightly ? 400 : 180 }, (_, i) => i)
 
 /** Programs large enough to hold many patterns. */
 const program = (seed: number): ReturnType<typeof randomGraph> => randomGraph(seed, { operations: 6 + (seed % 30) })
@@ -79,7 +80,7 @@ describe('random programs', () => {
   })
 
   test('rewritten twice, change no more', () => {
-    for (const seed of seeds.slice(0, 150))
+    for (const seed of seeds.slice(0, nightly ? 150 : 70))
       for (const mode of ['fast', 'strict'] as const) {
         const once = rewriteGraph(program(seed).graph, { mode, fold: foldIn('dtype') }).graph
         // Operands are ordered by age, and a copied graph ages anew.

@@ -6,6 +6,7 @@ import { rewriteGraph } from '../../src/rewrite/index.ts'
 import type { PatternRule } from '../../src/rewrite/pattern.ts'
 import type { Rule } from '../../src/rewrite/rule.ts'
 import { allRules } from '../../src/rewrite/rules.ts'
+import { nightly } from '../support/nightly.ts'
 import { contractionExamples, convolutionExamples, reductionExamples } from './examples/folds.ts'
 import { regionExamples } from './examples/regions.ts'
 import { valueExamples } from './examples/values.ts'
@@ -26,7 +27,7 @@ const examples: Readonly<Record<string, Example>> = {
 const isPatternRule = (r: Rule): r is PatternRule => 'from' in r
 const exampleOf = (r: Rule): Example | undefined => (isPatternRule(r) ? (d) => patternExample(r, d) : examples[r.name])
 
-const seeds = 60
+const seeds = nightly ? 60 : 20
 
 /** Checks one drawn program rewritten by `rules`; whether the rule under test fired. */
 function check(r: Rule, example: Example, seed: number, rules: readonly Rule[]): boolean {
@@ -78,7 +79,7 @@ describe('every rule', () => {
 test('rewriting twice changes nothing more', () => {
   const fold = foldIn('dtype')
   for (const r of allRules)
-    for (let seed = 0; seed < 3; seed++) {
+    for (let seed = 0; seed < (nightly ? 3 : 1); seed++) {
       const example = exampleOf(r)
       if (example === undefined) continue
       for (const mode of ['fast', 'strict'] as const) {

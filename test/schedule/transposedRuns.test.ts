@@ -1,5 +1,6 @@
 /** Loads across what is stored: a run of several short axes is transposed in registers as one long axis is, and what is narrower than words too. */
 import { describe, expect, test } from 'vitest'
+import { some, turn } from '../support/nightly.ts'
 import { compare } from '../wasm/compare.ts'
 import { linesOf } from './scheduled.ts'
 
@@ -27,13 +28,14 @@ describe('axes that are short', () => {
       expect(linesOf(text)).not.toContain('copy')
   })
 
-  test.each([
+  const shapes = [
     [50, 5, 3, 'k/3, j/5, i/20'],
     [50, 9, 3, 'k/3, j/4, i/20'],
     [37, 4, 2, 'k/2, j/3, i/16'],
     [131, 2, 2, 'k/2, j/2, i/128'],
     [7, 11, 1, 'k/1, j/11, i/7'],
-  ])('%i x %i x %i in blocks %s', (a, b, c, grid) => {
+  ] as const
+  test.each(some(shapes, 2))('%i x %i x %i in blocks %s', (a, b, c, grid) => {
     compare(permuted(a, b, c, grid))
     compare(permuted(a, b, c, grid, 'i32'))
   })
@@ -72,13 +74,15 @@ ${value.replaceAll('D', dtype)}
   })
 
   test.each(narrow)('%s, as the interpreter has it', (dtype) => {
-    for (const [rows, columns] of [
-      [64, 64],
+    const sizes = [
       [37, 45],
+      [64, 64],
       [6, 101],
       [101, 5],
       [7, 4],
-    ] as const)
+    ] as const
+    // By day of each dtype another shape.
+    for (const [rows, columns] of turn(sizes, narrow.indexOf(dtype)))
       for (const value of ['', ' %1 D{i, j} = add %0, %0'])
         for (const place of ['x[j, i]', `x[${rows - 1} - j, i]`])
           for (const grid of ['i/32, j/32', 'i/12, j/7'])

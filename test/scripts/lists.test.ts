@@ -4,6 +4,9 @@ import ts from 'typescript'
 import { expect, it } from 'vitest'
 import { listsByIndex } from '../../scripts/lists.mjs'
 
+/** The declarations of the language, read once. */
+const libraries = new Map<string, ts.SourceFile | undefined>()
+
 /** A source compiled, as the build does or plainly. */
 function compiled(source: string, byIndex: boolean): string {
   const options: ts.CompilerOptions = {
@@ -11,12 +14,16 @@ function compiled(source: string, byIndex: boolean): string {
     lib: ['lib.es2022.d.ts'],
     strict: true,
     types: [],
+    skipLibCheck: true,
   }
   const host = ts.createCompilerHost(options)
   const { getSourceFile } = host
   let out = ''
-  host.getSourceFile = (name, version, ...rest) =>
-    name === 'given.ts' ? ts.createSourceFile(name, source, version, true) : getSourceFile(name, version, ...rest)
+  host.getSourceFile = (name, version, ...rest) => {
+    if (name === 'given.ts') return ts.createSourceFile(name, source, version, true)
+    if (!libraries.has(name)) libraries.set(name, getSourceFile(name, version, ...rest))
+    return libraries.get(name)
+  }
   host.writeFile = (_, text) => {
     out = text
   }

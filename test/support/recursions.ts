@@ -78,9 +78,27 @@ const isUse = (n: ts.Node): n is ts.Identifier =>
     ts.isPropertyAccessExpression(n.parent) ||
     ts.isShorthandPropertyAssignment(n.parent))
 
+/**
+ * The names by which functions, tables and classes of files may be read: their own, and those of imports and exports. The checker, which
+ * takes nearly all of the time, is asked for no other name.
+ */
+function namesIn(files: readonly ts.SourceFile[]): Set<string> {
+  const names = new Set<string>()
+  const visit = (n: ts.Node): void => {
+    const isOther = ts.isImportClause(n) || ts.isImportSpecifier(n) || ts.isExportSpecifier(n)
+    const { name } = n as ts.NamedDeclaration
+    if (name && (isOther || ts.isClassLike(n) || meaningOf(n as ts.Declaration)))
+      names.add(ts.isIdentifier(name) || ts.isStringLiteral(name) ? name.text : name.getText())
+    ts.forEachChild(n, visit)
+  }
+  for (const file of files) visit(file)
+  return names
+}
+
 function callGraph(program: ts.Program, isOurs: (f: ts.SourceFile) => boolean): Graph {
   const checker = program.getTypeChecker()
   const files = program.getSourceFiles().filter(isOurs)
+  const names = namesIn(files)
   const nodes: ts.Node[] = []
   const edges: Set<number>[] = []
   const ids = new Map<ts.Node, number>()
@@ -112,7 +130,8 @@ function callGraph(program: ts.Program, isOurs: (f: ts.SourceFile) => boolean): 
     } else if (within === undefined && ts.isVariableDeclaration(n) && n.initializer) {
       inside = idOf(bare(n.initializer))
     }
-    if (within !== undefined && isUse(n)) for (const used of usesOf(n)) edges[within]?.add(idOf(used))
+    if (within !== undefined && isUse(n) && names.has(n.text))
+      for (const used of usesOf(n)) edges[within]?.add(idOf(used))
     ts.forEachChild(n, (c) => visit(c, inside))
   }
   for (const file of files) visit(file, undefined)

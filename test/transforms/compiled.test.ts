@@ -14,7 +14,7 @@ import { randomGraph } from '../random/graphs.ts'
 import { makeRng, type Rng } from '../random/rng.ts'
 import { tameData } from '../random/values.ts'
 import { compiledBackend, compiledTarget } from '../support/device.ts'
-import { seedsOf } from '../support/nightly.ts'
+import { nightly, seedsOf } from '../support/nightly.ts'
 import { enclosed } from './enclose.ts'
 import { expectClose, numbersOf } from './support.ts'
 
@@ -72,8 +72,8 @@ function precision(graph: Graph): number {
   )
 }
 
-const programs = seedsOf('SINTER_STACKS', 32, 300)
-const each = 50
+const programs = seedsOf('SINTER_STACKS', 21, 300)
+const each = nightly ? 50 : 21
 
 describe('random programs through stacks of transforms, compiled', () => {
   it.each(Array.from({ length: Math.ceil(programs / each) }, (_, i) => i * each))('seeds from %i', (first) => {

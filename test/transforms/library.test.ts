@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import * as c from '../../src/compose/index.ts'
 import { vjpGraph } from '../../src/transforms/index.ts'
+import { nightly, some } from '../support/nightly.ts'
 import {
   batchVariants,
   checkBatch,
@@ -70,7 +71,7 @@ const smooth: Readonly<Record<string, Program>> = {
     build: (x) => [c.sort(x), c.sort(x, { axis: 0, descending: true })],
   },
   'sort of long rows': {
-    inputs: [{ shape: [2, 131], distinct: true }],
+    inputs: [{ shape: [nightly ? 2 : 1, 131], distinct: true }],
     build: (x) => [c.sort(x), c.sort(x, { descending: true })],
   },
   topK: {
@@ -124,6 +125,6 @@ describe('derivatives', () => {
 
 describe('batches against a loop', () => {
   it.each(Object.entries(smooth))('%s', (_, p) => {
-    for (const axes of batchVariants(p)) checkBatch(p, axes)
+    for (const axes of some(batchVariants(p), 3)) checkBatch(p, axes)
   })
 })

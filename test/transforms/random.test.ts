@@ -15,6 +15,7 @@ import { sizeOf } from '../../src/types/shape.ts'
 import { randomGraph } from '../random/graphs.ts'
 import { makeRng, type Rng } from '../random/rng.ts'
 import { tameData } from '../random/values.ts'
+import { nightly } from '../support/nightly.ts'
 import { enclosed } from './enclose.ts'
 import { elementAt, evaluate, expectClose, numbersOf } from './support.ts'
 
@@ -142,7 +143,7 @@ function checkRewriting({ graph, inputs }: Case): void {
   expect(run(after)).toEqual(run(graph))
 }
 
-const programs = 500
+const programs = nightly ? 500 : 220
 
 describe('random programs', () => {
   it.each([

@@ -6,6 +6,7 @@ import { evalScalar, roundTo } from '../../src/scalar/eval.ts'
 import { readElement, toHost } from '../../src/scalar/host.ts'
 import { type Scalar, type ScalarOp, scalarInfo, scalarOps } from '../../src/scalar/ops.ts'
 import { allDTypes, type DType, dtypeBits, dtypeClass, isFloat } from '../../src/types/dtype.ts'
+import { turn } from '../support/nightly.ts'
 import { runOp } from './harness.ts'
 import { edges, randoms } from './values.ts'
 
@@ -37,6 +38,13 @@ function agrees(op: ScalarOp, operand: DType, result: DType, got: Scalar, args: 
   return withinBound(op, result, got, boundOf(op).ulp <= 0.5 ? Number(rounded) : raw)
 }
 
+const modes = [
+  ['fast', true],
+  ['fast', false],
+  ['strict', true],
+] as const
+
+/** By day in one of the modes, by operation, dtype and lanes. */
 function check(op: ScalarOp, operand: DType, result: DType, columns: readonly Scalar[][]): void {
   const dtypes = op === 'select' ? (['bool', operand, operand] as const) : columns.map(() => operand)
   const inputs = columns.map((c, k) => toHost(c, dtypes[k] ?? operand))
@@ -44,11 +52,7 @@ function check(op: ScalarOp, operand: DType, result: DType, columns: readonly Sc
   const seen = inputs.map((a, k) => Array.from({ length: a.length }, (_, i) => readElement(a, dtypes[k] ?? operand, i)))
   const lanesList: Lanes[] = [1, 4]
   for (const lanes of lanesList)
-    for (const [mode, relaxed] of [
-      ['fast', true],
-      ['fast', false],
-      ['strict', true],
-    ] as const) {
+    for (const [mode, relaxed] of turn(modes, names.indexOf(op) + allDTypes.indexOf(operand) + lanes)) {
       const out = runOp({ op, operand, result, lanes, mode, relaxed }, inputs)
       const wrong: string[] = []
       for (let i = 0; i < out.length; i++) {

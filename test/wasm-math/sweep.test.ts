@@ -16,7 +16,7 @@ function patterns(stride: number): Float32Array {
   return new Float32Array(bits.buffer)
 }
 
-const dense = Number(process.env.SWEEP_STRIDE ?? (nightly ? 16411 : 40009))
+const dense = Number(process.env.SWEEP_STRIDE ?? (nightly ? 16411 : 100003))
 const x = patterns(dense)
 
 describe('sweep', () => {

@@ -6,7 +6,7 @@ import { compare } from './compare.ts'
 const extents = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 67]
 const dtypes = ['f32', 'f64', 'f16', 'bf16', 'i8', 'i16', 'i32', 'i64', 'u8', 'u16', 'u32', 'u64'] as const
 
-describe.each(some(extents, 2))('extent %i', (n) => {
+describe.each(some(extents, 4))('extent %i', (n) => {
   const k = (body: string, params: string, axes: string, grid: string): string =>
     `kernel t {\n${params}\n axes ${axes}\n grid ${grid}\n${body}\n}`
 
@@ -216,7 +216,7 @@ describe.each(some(extents, 2))('extent %i', (n) => {
   })
 })
 
-describe.each(dtypes)('%s', (d) => {
+describe.each(some(dtypes, 2))('%s', (d) => {
   test('loads, stores, arithmetic and reductions with tails', () => {
     for (const n of [3, 8, 13])
       compare(
@@ -235,9 +235,9 @@ describe.each(dtypes)('%s', (d) => {
   })
 })
 
-describe.each(['f32', 'f16', 'i32', 'f64'])('columns of rows far apart, %s', (d) => {
+describe.each(some(['f32', 'f16', 'i32', 'f64'], 3))('columns of rows far apart, %s', (d) => {
   const width = d === 'f16' ? 1100 : 530
-  test.each(some([37, 64, 512], 2))('blocks of %i columns', (block) => {
+  test.each(some([37, 64, 512], 3))('blocks of %i columns', (block) => {
     compare(
       `kernel t {
   param x: ${d}[70, ${width}] read

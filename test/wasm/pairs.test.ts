@@ -6,7 +6,7 @@ import { compare } from './compare.ts'
 const k = (body: string, params: string, axes: string, grid: string): string =>
   `kernel t {\n${params}\n axes ${axes}\n grid ${grid}\n${body}\n}`
 
-const windows = some([1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 14, 16, 17, 31, 32, 33, 64, 67], 3)
+const windows = some([1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 14, 16, 17, 31, 32, 33, 64, 67], 6)
 
 describe.each([2, 3, 4, 5])('windows of %i', (w) => {
   test.each(windows)('%i of them: maximum, mask and count', (n) => {

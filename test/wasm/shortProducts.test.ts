@@ -12,7 +12,7 @@ import { scheduleText } from '../../src/schedule/text.ts'
 import { wasmTarget } from '../../src/target/wasm.ts'
 import type { DType } from '../../src/types/dtype.ts'
 import { makeRng, type Rng } from '../random/rng.ts'
-import { some } from '../support/nightly.ts'
+import { nightly, some } from '../support/nightly.ts'
 
 afterAll(() => s.setDevice('reference'))
 
@@ -78,7 +78,7 @@ const codeOf = (f: F, args: Given): string =>
 
 test('random products', () => {
   const rng = makeRng(5)
-  for (let i = 0; i < 60; i++) {
+  for (let i = 0; i < (nightly ? 60 : 20); i++) {
     const [m, n] = [rng.int(1, 40), rng.int(1, 40)]
     const k = rng.int(1, i % 3 === 0 ? 600 : 70)
     const [da, db] = [rng.pick(narrow), rng.pick(narrow)]
@@ -95,7 +95,7 @@ test('random products', () => {
 
 test('random windows and batches', () => {
   const rng = makeRng(6)
-  for (let i = 0; i < 24; i++) {
+  for (let i = 0; i < (nightly ? 24 : 8); i++) {
     const [da, db] = [rng.pick(narrow), rng.pick(narrow)]
     const [c, o, h, r] = [rng.int(1, 12), rng.int(2, 12), rng.int(5, 14), rng.int(1, 3)]
     const stride = rng.int(1, 2)

@@ -15,9 +15,9 @@ const numbers = (shape: number[], dtype: s.DType): s.Tensor => {
 
 const dtypes = ['f16', 'bf16', 'u8', 'i32', 'i8', 'u16', 'f32', 'i16'] as const
 
-describe.each(some(dtypes, 2))('windows of %s', (dtype) => {
-  test.each([2, 3, 5, 8, 13])('%i taps', (taps) => {
-    for (const n of [taps, taps + 1, 61, 515, 1025])
+describe.each(some(dtypes, 3))('windows of %s', (dtype) => {
+  test.each(some([2, 3, 5, 8, 13], 2))('%i taps', (taps) => {
+    for (const n of some([taps, taps + 1, 61, 515, 1025], 2))
       agree((x) => s.slidingWindow(x, 0, taps).sum(-1), [numbers([n], dtype)], 1, `${n}`)
     agree((x) => s.slidingWindow(x, 1, taps).sum(-1), [numbers([7, 67], dtype)])
     agree((x) => s.slidingWindow(x, 0, taps).sum(1), [numbers([67, 7], dtype)])

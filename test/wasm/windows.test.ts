@@ -58,7 +58,7 @@ function channelsApart(rng: Rng, i: number): void {
 }
 
 /** Of so many at night a part by day. */
-const many = (atNight: number): number => (nightly ? atNight : Math.ceil(0.4 * atNight))
+const many = (atNight: number): number => (nightly ? atNight : Math.ceil(0.18 * atNight))
 
 describe('random windows', () => {
   test('of channels apart', () => {

@@ -4,6 +4,7 @@ import { openAdapter, openGpu } from '../../src/backends/webgpu/host.ts'
 import * as api from '../../src/index.ts'
 import { setDevice, type Tensor, tensor } from '../../src/index.ts'
 import { webgpu } from '../../src/webgpu.ts'
+import { nightly, some, turn } from '../support/nightly.ts'
 import { openSoftware } from './software.ts'
 
 let device: Awaited<ReturnType<typeof openSoftware>> = 'not opened'
@@ -52,12 +53,12 @@ describe('results', () => {
       return [x.exp().add(1).log(), x.mul(x).sub(0.5).tanh(), x.greater(0)]
     }))
 
-  test.for(['f32', 'f16', 'bf16'] as const)(
+  test.for(some(['f32', 'f16', 'bf16'] as const, 2))(
     'a literal zero times and over what is not finite or zero: %s',
     async (dtype) => {
       const x = [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 0, -0, 3, -3, 0.25]
       const show = (v: number): string => (Object.is(v, -0) ? '-0' : String(v))
-      for (const mode of ['fast', 'strict'] as const)
+      for (const mode of turn(['fast', 'strict'] as const, dtype === 'f32' ? 0 : 1))
         for (const zero of [0, -0]) {
           const f = api.jit((a: Tensor) => [a.mul(zero), api.full([8], zero, dtype).div(a), a.mul(2).mul(zero)], {
             mode,
@@ -72,7 +73,7 @@ describe('results', () => {
   test('reductions and softmax, odd sizes', () =>
     same(() => {
       const x = tensor(noise(37 * 61, 2)).reshape([37, 61])
-      return [x.sum(), x.mean(0), x.max(1), x.softmax(-1), x.argmax(1)]
+      return nightly ? [x.sum(), x.mean(0), x.max(1), x.softmax(-1), x.argmax(1)] : [x.mean(0), x.softmax(-1)]
     }))
 
   test('matrix product with an epilogue', () =>

@@ -1,5 +1,5 @@
 /**
- * ONNX's node cases on WebGPU (the software adapter; every sixth, all of them at night), those of dtypes and operators it lacks skipped. Runs when SINTER_SHARED
+ * ONNX's node cases on WebGPU (the software adapter; every 30th, all of them at night), those of dtypes and operators it lacks skipped. Runs when SINTER_SHARED
  * names the folder that holds `onnx/onnx-node-cases.tar.xz`.
  */
 import { execFileSync } from 'node:child_process'
@@ -37,7 +37,7 @@ test.skipIf(!present)(
       readdirSync(root)
         .filter((d) => d.startsWith('test_'))
         .sort(),
-      12,
+      30,
     )
     const r = await sinter(
       'verify',

@@ -44,7 +44,7 @@ const rows: OpenCase & { readonly name: string } = {
 }
 
 for (const { name, extents, ...made } of [
-  ...some(openCases, 2).map((c) => ({ ...c, extents: [of(others, 1), of(others, 2), of(others, 1)] })),
+  ...some(openCases, 5).map((c) => ({ ...c, extents: [of(others, 1), of(others, 2), of(others, 1)] })),
   {
     ...rows,
     extents: [

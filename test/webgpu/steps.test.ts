@@ -10,6 +10,7 @@ import { commandsOf } from '../../src/runtime/commands.ts'
 import type { Program } from '../../src/runtime/program.ts'
 import { webgpuSimt } from '../../src/target/simt.ts'
 import { at } from '../compile/support.ts'
+import { some, turn } from '../support/nightly.ts'
 import { openRecorded } from './recorded.ts'
 import { openSoftware } from './software.ts'
 
@@ -83,19 +84,23 @@ async function train(optimiser: Optimiser, donate: readonly number[]): Promise<n
   return Promise.all([...params, ...slots].map(async (x) => Array.from(await x.data(), Number)))
 }
 
-describe.each([
+const limits = [
   ['as many as the adapter has', undefined],
   ['the default', 8],
-] as const)('buffers of a kernel: %s', (_, most) => {
-  test.each(cases)('$name', async ({ optimiser, slots }) => {
+] as const
+
+// By day each optimiser under one of the limits, donated or kept.
+describe.each(limits.map((l, i) => [...l, i] as const))('buffers of a kernel: %s', (_, most, i) => {
+  test.each(turn(cases, i))('$name', async ({ optimiser, slots }) => {
     const { device, programs, target } = await open(most)
     const buffers = target.maxBuffers
     api.setDevice('reference')
     const want = await train(optimiser, [])
-    for (const [donate, each] of [
+    const ways = [
       [[0, 1], slots + 2],
       [[], 2 * (slots + 1) + 1],
-    ] as const) {
+    ] as const
+    for (const [donate, each] of turn(ways, i)) {
       programs.length = 0
       api.setDevice(device)
       const got = await train(optimiser, donate)
@@ -115,10 +120,11 @@ describe.each([
   })
 })
 
-test.each([
+const given = [
   ['donated', [0, 1]],
   ['kept', []],
-] as const)('bind groups of a loop are made in its first steps: %s', async (_, donate) => {
+] as const
+test.each(some(given, 2))('bind groups of a loop are made in its first steps: %s', async (_, donate) => {
   const { device } = await open(8)
   api.setDevice(device)
   const gpu = await (await openAdapter(await openGpu())).requestDevice()

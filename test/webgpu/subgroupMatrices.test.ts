@@ -117,9 +117,9 @@ async function same(program: (...x: s.Tensor[]) => s.Tensor, ...shapes: readonly
 
 describe('products', () => {
   const sizes = [
+    [40, 17, 500],
     [77, 45, 131],
     [64, 96, 64],
-    [40, 17, 500],
     [64, 64, 64],
     [33, 200, 40],
   ] as const
@@ -127,12 +127,13 @@ describe('products', () => {
 
   atNight('transposed operands', () => same((a, b) => a.transpose().matmul(b.transpose()), [72, 96], [130, 72]))
 
-  test('a batch, with a bias and a function behind and an operand that is computed', () =>
-    same((a, w, b, c) => s.nn.gelu(a.mul(w).matmul(b).add(c)), [3, 40, 64], [64], [3, 64, 50], [50]))
+  atNight('a batch, with a bias and a function behind and an operand that is computed', () =>
+    same((a, w, b, c) => s.nn.gelu(a.mul(w).matmul(b).add(c)), [3, 40, 64], [64], [3, 64, 50], [50]),
+  )
 
   const windows = [
-    [1, 2, 8, 13],
     [2, 1, 8, 13],
+    [1, 2, 8, 13],
     [1, 1, 5, 40],
   ] as const
   test.each(some(windows, 3))(

@@ -1,14 +1,17 @@
 /** Merging of groups along the edges between them: each trial builds the kernel of both, and a refusal is kept with its reason. */
+
+import { axesOf } from '../../affine/expr.ts'
 import { invariant } from '../../diagnostics/errors.ts'
 import type { Node } from '../../graph/node.ts'
 import type { NumericsMode } from '../../kernel/ir.ts'
 import type { Machine } from '../../target/machine.ts'
 import { MergeQueue, type Pair } from '../algorithms/mergeQueue.ts'
 import { holdsProducts } from '../axes/roles.ts'
-import { bytesOf, dataInputs } from '../body/region.ts'
+import type { BodyStore } from '../body/body.ts'
+import { bytesOf, dataInputs, type Region } from '../body/region.ts'
 import { type StoredForms, storedBytes } from '../body/stored.ts'
 import { tooLarge } from '../cost/bounds.ts'
-import type { CandidateMemo, Made } from '../cost/candidateMemo.ts'
+import type { CandidateMemo, Made, Outcome } from '../cost/candidateMemo.ts'
 import type { KernelCost } from '../cost/cost.ts'
 import { lossOf } from '../cost/loss.ts'
 import type { Recomputed, RefusedMerge } from '../plan.ts'
@@ -168,6 +171,20 @@ export class Planner {
     return chain
   }
 
+  /**
+   * What a region is as a kernel. Steps of a chain store results of the program alone: whether others read what each could make for itself is decided for all of them
+   * at once (`tileFusion.ts`).
+   */
+  private kernelOf(region: Region): Outcome {
+    const made = this.judge.of(region)
+    const shared = made.ok ? made.roles.chain?.shared : undefined
+    if (!made.ok || shared === undefined) return made
+    const isOfSteps = ({ index }: BodyStore): boolean => index.some((e) => shared.some((a) => axesOf(e).has(a)))
+    return made.body.stores.some((s) => !this.demanded.has(s.node) && isOfSteps(s))
+      ? refuse('unaligned-output', 'a value runs along the axis that a chain of products goes through in blocks')
+      : made
+  }
+
   /** Merges two groups if that is a kernel and modelled faster. */
   tryMerge(a: Group, b: Group): Group | undefined {
     const quick = this.quickRefusal(a, b)
@@ -176,7 +193,7 @@ export class Planner {
       return undefined
     }
     const region = this.groups.joined(a, b)
-    const made = tooLarge(a, b, region, this.target) ?? this.judge.of(region)
+    const made = tooLarge(a, b, region, this.target) ?? this.kernelOf(region)
     if (!made.ok) {
       this.refuse(a, b, made, undefined)
       return undefined
@@ -201,7 +218,7 @@ export class Planner {
     const region = this.groups.joined(...all)
     const mixes = (p: ReadonlySet<Node>, q: ReadonlySet<Node>): boolean => this.separation?.mixes(p, q) === true
     if (mixes(region.members, region.members) || others.some((b) => mixes(a.members, b.members))) return undefined
-    const made = this.judge.of(region)
+    const made = this.kernelOf(region)
     if (!made.ok) return undefined
     const gained = -this.lossOf(made, all)
     if (gained < 0.9 * gain * others.length) return undefined
@@ -214,7 +231,7 @@ export class Planner {
   tryMergeChain(all: readonly Group[], from: Group, to: Group): Group | undefined {
     if (!this.mayStandTogether(all)) return undefined
     const region = this.groups.joined(...all)
-    const made = this.judge.of(region)
+    const made = this.kernelOf(region)
     if (!made.ok) {
       this.refuse(from, to, made, undefined)
       return undefined
@@ -236,7 +253,7 @@ export class Planner {
     const regions = this.groups.joinedBefore(all, pieces)
     const fresh: FreshGroup[] = []
     for (const region of regions) {
-      const made = this.judge.of(region)
+      const made = this.kernelOf(region)
       if (!made.ok) return []
       fresh.push({ members: region.members, made })
     }

@@ -69,7 +69,7 @@ const graphOf = ({ m, k, n, dtype = 'bf16', order = 'nn', end = (y) => y }: Case
 const programOf = (given: Case) => compileGraph(graphOf(given), { mode: 'fast', target: h100, verify: true }).program
 const kernelsOf = (given: Case) => programOf(given).steps.flatMap((s) => (s.kind === 'kernel' ? [s.kernel] : []))
 
-test.skipIf(!hasCompiler()).each(some(cases, 2))('$name', { timeout: 120_000 }, async (given) => {
+test.skipIf(!hasCompiler()).each(some(cases, 3))('$name', { timeout: 120_000 }, async (given) => {
   const program = programOf(given)
   const sources = program.steps.flatMap((s) => (s.kind === 'kernel' ? emitKernel(s.kernel, h100.simt).source : []))
   expect(sources.some((s) => s.includes('__shfl_xor_sync') && s.includes('= make_uint4('))).toBe(given.isExchanged)

@@ -88,7 +88,7 @@ test.skipIf(!hasCompiler()).each<Case>(
       { m: 13, k: 1280, n: 130, dtype: 'f16', group: 32, zero: 'stored' },
       { m: 4, k: 1536, n: 320, dtype: 'bf16', group: 32, zero: 'signed' },
     ],
-    2,
+    4,
   ),
 )('$m x $k x $n, $dtype, groups of $group', { timeout: 120_000 }, async (given) => {
   const graph = productOf(given)
@@ -112,7 +112,7 @@ test.skipIf(!hasCompiler()).each<Case>(
       { m: 200, k: 320, n: 130, dtype: 'bf16', group: 64, zero: 'stored' },
       { m: 96, k: 352, n: 301, dtype: 'bf16', group: 32, zero: 'signed' },
     ],
-    2,
+    3,
   ),
 )('$m x $k x $n, $dtype, groups of $group: tiles are computed two at a time', { timeout: 120_000 }, async (given) => {
   const graph = productOf(given)

@@ -17,6 +17,7 @@ import type { DType } from '../../../src/types/dtype.ts'
 import { type HostArray, hostArray } from '../../../src/types/host.ts'
 import { sizeOf } from '../../../src/types/shape.ts'
 import { difference } from '../../random/execute.ts'
+import { turn } from '../../support/nightly.ts'
 import { type Adapter, openDevice } from '../dialects/wgsl.ts'
 import { executeWgsl } from '../programs/programs.ts'
 
@@ -110,9 +111,11 @@ const compiled = (x: Case, mode: 'fast' | 'strict', shared: number): Program =>
   compileGraph(graphOf(x), { mode, target: webgpuTarget({ storageBuffers: 12, sharedBytes: shared }), verify: true })
     .program
 
+// By day each in one of the modes.
 describe.each(cases)('$name', (x) => {
+  const place = cases.indexOf(x)
   test('reads tiles in vectors within the memory of the device', () => {
-    for (const maxSharedBytes of [16384, 32768]) {
+    for (const maxSharedBytes of turn([16384, 32768], place)) {
       const sources = compiled(x, 'fast', maxSharedBytes).steps.flatMap((s) =>
         s.kind === 'kernel' ? [emitKernel(s.kernel, { ...webgpuSimt, maxSharedBytes, leastProduct: 0 }).source] : [],
       )
@@ -120,7 +123,7 @@ describe.each(cases)('$name', (x) => {
     }
   })
 
-  test.for(['fast', 'strict'] as const)('%s', { timeout: 60_000 }, async (mode, { skip }) => {
+  test.for(turn(['fast', 'strict'] as const, place))('%s', { timeout: 60_000 }, async (mode, { skip }) => {
     skip(typeof machine === 'string', String(machine))
     if (typeof machine === 'string') return
     const graph = graphOf(x)

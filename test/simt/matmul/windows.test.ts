@@ -90,12 +90,12 @@ const trainings: typeof cases = [
   { title: 'eight images', dtype: 'f16', x: [8, 16, 5, 5], w: [16, 16, 3, 3], options: { padding: 1 } },
 ]
 
-test.skipIf(!hasCompiler()).each(some(trainings, 2))('gradients: $title', { timeout: 60_000 }, async (given) => {
+test.skipIf(!hasCompiler()).each(some(trainings, 3))('gradients: $title', { timeout: 60_000 }, async (given) => {
   expect(onUnits(await compare(trained(given), 'ieee', 12))).toBe(true)
 })
 
-// By day each in half precision or in tf32.
-const [inTf32, inHalves] = [some(cases, 3), cases.filter((_, i) => nightly || i % 2 === 1)]
+// By day two in half precision and two in tf32.
+const [inTf32, inHalves] = [some(cases, 4), cases.filter((_, i) => nightly || i % 4 === 3)]
 
 test.skipIf(!hasCompiler()).each(inHalves)('$title', { timeout: 60_000 }, async (given) => {
   expect(onUnits(await compare(convolution(given), 'ieee', 3))).toBe(true)
@@ -113,7 +113,7 @@ const orders = [
   ['ba', 'cb', 'ca'],
 ] as const
 
-test.skipIf(!hasCompiler()).each(some(orders, 3))(
+test.skipIf(!hasCompiler()).each(some(orders, 4))(
   '%s, %s to %s in tf32, odd extents',
   { timeout: 60_000 },
   async (lhs, rhs, out) => {
@@ -139,7 +139,7 @@ const oddPhases: readonly Phases[] = [
   { title: 'three axes', x: [1, 8, 5, 4, 3], w: [8, 16, 3, 3, 3], options: { stride: 2, padding: 1 } },
 ]
 
-test.skipIf(!hasCompiler()).each(oddPhases)(
+test.skipIf(!hasCompiler()).each(some(oddPhases, 3))(
   'phases of odd extent are stored apart: $title',
   {
     timeout: 60_000,
@@ -196,7 +196,7 @@ const phasesOverData: readonly Phases[] = [
   },
 ]
 
-test.skipIf(!hasCompiler()).each(phasesOverData)(
+test.skipIf(!hasCompiler()).each(some(phasesOverData, 4))(
   'phases over data with channels last: $title',
   {
     timeout: 60_000,

@@ -183,7 +183,7 @@ const smallBlocks: Machine = {
 
 describe.skipIf(!hasCompiler())('CUDA sources on the host (skipped where g++ is missing)', () => {
   test('hard cases', { timeout: 180_000 }, () => {
-    const tried = some(hardCases, 2)
+    const tried = some(hardCases, 4)
     const lists = tried.map((c) => loadKernels(c.file))
     const emulated = new Emulated(lists.flat())
     let at = 0
@@ -205,7 +205,7 @@ describe.skipIf(!hasCompiler())('CUDA sources on the host (skipped where g++ is 
   })
 
   test('matrix products', { timeout: 180_000 }, () => {
-    const tried = some(forms, 2)
+    const tried = some(forms, 4)
     const kernels = tried.map(productOf)
     const emulated = new Emulated(kernels)
     tried.forEach((c, i) => {
@@ -277,7 +277,7 @@ describe.skipIf(!hasCompiler())('CUDA sources on the host (skipped where g++ is 
   })
 
   test('random programs', { timeout: 240_000 }, async () => {
-    const count = seedsOf('SINTER_SIMT_PROGRAMS', 10, 32)
+    const count = seedsOf('SINTER_SIMT_PROGRAMS', 5, 32)
     const first = Number(process.env.SINTER_SIMT_FIRST ?? 0)
     const programs = Array.from({ length: count }, (_, i) => {
       const seed = first + i

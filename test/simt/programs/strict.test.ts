@@ -7,6 +7,7 @@ import { cudaTarget } from '../../../src/target/cuda.ts'
 import type { HostArray } from '../../../src/types/host.ts'
 import { inputsOf, trace } from '../../compile/support.ts'
 import { randomGraph } from '../../random/graphs.ts'
+import { seedsOf, some } from '../../support/nightly.ts'
 import { Emulated, hasCompiler } from '../dialects/emulator/emulator.ts'
 import { execute } from './programs.ts'
 
@@ -39,18 +40,19 @@ const sums: Record<string, { readonly shape: readonly number[]; readonly build: 
 
 describe.skipIf(!hasCompiler())('strict sums', () => {
   test('of what folds along another axis leave', async () => {
-    const all = Object.values(sums).map(({ shape, build }) => {
+    const tried = some(Object.entries(sums), 2)
+    const all = tried.map(([, { shape, build }]) => {
       const graph = trace([{ shape: [...shape] }], ([x]) => build(x as Node))
       return { graph, inputs: inputsOf(graph) }
     })
     const results = await both(all)
-    Object.keys(sums).forEach((name, i) => {
+    tried.forEach(([name], i) => {
       expect([name, results[2 * i]]).toEqual([name, results[2 * i + 1]])
     })
   })
 
   test('in random programs', { timeout: 240_000 }, async () => {
-    const count = Number(process.env.SINTER_SIMT_PROGRAMS ?? 10)
+    const count = seedsOf('SINTER_SIMT_PROGRAMS', 4, 10)
     const first = Number(process.env.SINTER_SIMT_FIRST ?? 0)
     const all = Array.from({ length: count }, (_, i) => randomGraph(first + i, { maxElements: 300 }))
     const results = await both(all)

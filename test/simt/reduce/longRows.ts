@@ -98,16 +98,17 @@ export function emulate(kernels: readonly Sized[], caps: SimtMachine, { dataFor,
   emulated.dispose()
 }
 
-/** Kernels by how they are tested: each in CUDA and, by day every other one, in WGSL; drawn ones, and one whose row a cluster of blocks shares. */
+/** Kernels by how they are tested: each in CUDA (by day one of `every`) and, by day every other one or one of twice as many, in WGSL; drawn ones, and one whose row a cluster of blocks shares. */
 export interface Kernels {
   readonly cases: readonly Case[]
   readonly random: (seed: number) => Sized
   readonly clustered: Sized
+  readonly every?: number
 }
 
-export function testLongRows({ cases, random, clustered }: Kernels, held: Held): void {
+export function testLongRows({ cases, random, clustered, every = 1 }: Kernels, held: Held): void {
   describe('WGSL', () => {
-    test.for(some(cases, 2))('$name', async ({ kernel, n }, { skip }) => {
+    test.for(some(cases, 2 * every))('$name', async ({ kernel, n }, { skip }) => {
       const machine = await openDevice()
       skip(typeof machine === 'string', String(machine))
       if (typeof machine === 'string') return
@@ -118,11 +119,11 @@ export function testLongRows({ cases, random, clustered }: Kernels, held: Held):
   })
 
   describe.skipIf(!hasCompiler())('CUDA sources on the host (skipped where g++ is missing)', () => {
-    test('all', { timeout: 240_000 }, () => emulate(cases, cuda, held))
+    test('all', { timeout: 240_000 }, () => emulate(some(cases, every), cuda, held))
 
     test('random sums', { timeout: 240_000 }, () =>
       emulate(
-        Array.from({ length: seedsOf('SINTER_LONG_ROWS', 4, 10) }, (_, seed) => random(seed)),
+        Array.from({ length: seedsOf('SINTER_LONG_ROWS', Math.ceil(4 / every), 10) }, (_, seed) => random(seed)),
         cuda,
         held,
       ),

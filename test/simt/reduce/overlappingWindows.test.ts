@@ -12,7 +12,7 @@ import type { SimtTarget } from '../../../src/target/machine.ts'
 import { webgpuTarget } from '../../../src/target/webgpu.ts'
 import type { DType } from '../../../src/types/dtype.ts'
 import { at, expectClose, inputsOf, trace } from '../../compile/support.ts'
-import { atNight, turn } from '../../support/nightly.ts'
+import { atNight, nightly, turn } from '../../support/nightly.ts'
 import { hasCompiler } from '../dialects/emulator/emulator.ts'
 import { openDevice } from '../dialects/wgsl.ts'
 import { expectEmulated } from '../matmul/emulated.ts'
@@ -157,7 +157,7 @@ describe.each(cases)('$title', (given) => {
   })
 
   const place = cases.indexOf(given)
-  test.skipIf(!hasCompiler()).each(turn(['fast', 'strict'] as const, place))(
+  test.skipIf(!hasCompiler()).each(nightly || place % 2 === 0 ? turn(['fast', 'strict'] as const, place >> 1) : [])(
     'CUDA, %s',
     { timeout: 60_000 },
     async (mode) => {
@@ -167,7 +167,7 @@ describe.each(cases)('$title', (given) => {
     },
   )
 
-  const onWebGpu = place % 3 === 0 ? test : atNight
+  const onWebGpu = place % 6 === 0 ? test : atNight
   onWebGpu('WebGPU', { timeout: 60_000 }, async (context) => {
     const device = await openDevice()
     if (typeof device === 'string') return context.skip(device)

@@ -15,7 +15,7 @@ import { webgpuSimt } from '../../../src/target/simt.ts'
 import { wasmTarget } from '../../../src/target/wasm.ts'
 import { vmapGraph } from '../../../src/transforms/index.ts'
 import type { HostArray } from '../../../src/types/host.ts'
-import { turn } from '../../support/nightly.ts'
+import { nightly, turn } from '../../support/nightly.ts'
 import { Emulated, hasCompiler } from '../dialects/emulator/emulator.ts'
 import { openDevice } from '../dialects/wgsl.ts'
 import { execute, executeWgsl } from '../programs/programs.ts'
@@ -187,7 +187,8 @@ test('in WGSL', { timeout: 240_000 }, async ({ skip }) => {
   const machine = await openDevice()
   skip(typeof machine === 'string', String(machine))
   if (typeof machine === 'string') return
-  for (const { name, graph, program, want } of compiled('fast')) {
+  // By day the views of masks, and bits in a batch.
+  for (const { name, graph, program, want } of compiled('fast').filter((_, i) => nightly || i === 2 || i === 4)) {
     const got = await executeWgsl(machine, program, [keysOf(graph)])
     expect(got, name).toEqual(want)
   }

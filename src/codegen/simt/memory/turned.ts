@@ -1,7 +1,7 @@
 /** Loads and stores of halves that lie side by side along a fragment's rows: blocks of 8 x 8 are turned among the lanes of a warp. */
 import type { LetStmt, StoreStmt } from '../../../kernel/ir.ts'
 import type { Access } from '../../../schedule/simt/access/access.ts'
-import type { Turned } from '../../../schedule/simt/access/turned.ts'
+import type { Turned } from '../../../schedule/simt/access/loadPlan.ts'
 import { flatIndex } from '../../../schedule/simt/part/facts.ts'
 import { and, type Block, bin, type Ex, int, isYes, lit, lt, mul, sub, uint, v, when } from '../ir/ir.ts'
 import { type Registers, withLane } from '../ir/registers.ts'

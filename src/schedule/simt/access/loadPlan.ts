@@ -1,8 +1,13 @@
 /** Loads that a thread can make before it needs them, as data. */
 import type { LetStmt, TileOp } from '../../../kernel/ir.ts'
-import type { Turned } from './turned.ts'
 
 export type LoadStmt = LetStmt & { readonly op: Extract<TileOp, { kind: 'load' }> }
+
+/** The axes of blocks that are turned: along `rows` elements lie side by side, along `columns` a thread holds two. */
+export interface Turned {
+  readonly rows: string
+  readonly columns: string
+}
 
 /** A load in groups of `n` elements along an axis. */
 export interface LoadPlan {

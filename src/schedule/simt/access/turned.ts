@@ -7,13 +7,8 @@ import { isSideBySide } from '../part/contiguity.ts'
 import { flatIndex } from '../part/facts.ts'
 import { elementBits } from '../storage/words.ts'
 import { type Access, isWhole } from './access.ts'
+import type { Turned } from './loadPlan.ts'
 import type { Place } from './place.ts'
-
-/** The axes of blocks that are turned: along `rows` elements lie side by side, along `columns` a thread holds two. */
-export interface Turned {
-  readonly rows: string
-  readonly columns: string
-}
 
 /** Bits of the thread's number that tell columns and rows of a block of 8 x 8. */
 const [columnBits, rowBits] = [
