@@ -59,6 +59,7 @@ export const recursions: Readonly<Record<string, Bound | readonly [Bound, string
   'src/api/transforms/tangents.ts: readTangents': 'data',
   'src/lower/chainEnds.ts: endOf': ['fixed', 'ends, and in them sides, which are expressions'],
   'src/lower/chain.ts: inOrder.visit': 'values',
+  'src/lower/chain.ts: inSteps': 'statement nesting',
   'src/plan/axes/foreseen.ts: Walk.all, Walk.at, Walk.evaluated': ['fixed', '128 nodes in all'],
   'src/plan/axes/foreseen.ts: Walk.holdsFold': ['fixed', '128 nodes in all'],
   'src/plan/axes/gridAxes.ts: spacingOf, spacingOf.moves': 'expression',
