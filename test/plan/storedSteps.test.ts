@@ -7,6 +7,7 @@ import { compileGraph } from '../../src/compile/index.ts'
 import * as c from '../../src/compose/index.ts'
 import type { Graph, Node } from '../../src/graph/node.ts'
 import { cudaTarget } from '../../src/target/cuda.ts'
+import { wasmTarget } from '../../src/target/wasm.ts'
 import { webgpuTarget } from '../../src/target/webgpu.ts'
 import { vjpGraph } from '../../src/transforms/vjp.ts'
 import type { DType } from '../../src/types/dtype.ts'
@@ -89,6 +90,26 @@ function graphOf({ of, more, both }: Form, sizes: Sizes, dtype: DType): Graph {
   )
   return both ? vjpGraph(forward, [0, 1, 2, 3]) : forward
 }
+
+/** Products of scores of two kinds weigh values that know their mean over a batch: what stores it for that mean cannot be what weighs with it. */
+function weighsItsMean(shape: readonly number[], dtype: DType, alone: boolean): Graph {
+  return trace(Array(3).fill({ shape, dtype }), (p) => {
+    const [q, k, v] = [at(p, 0), at(p, 1), at(p, 2)]
+    const w = c.mul(c.exp(c.mul(scores(q, k), 0.0625)), scores(k, v))
+    const known = c.matmul(c.mean(w, 0, true), c.sum(v, 0, true))
+    const weighed = c.matmul(w, c.add(v, known))
+    return alone ? [weighed] : [weighed, c.matmul(w, v)]
+  })
+}
+
+test.each([true, false])('a value that its product needs something of (the only one over it: %s)', (alone) => {
+  for (const [target, dtype] of [
+    [cudaTarget, 'bf16'],
+    [wasmTarget, 'f32'],
+  ] as const)
+    compileGraph(weighsItsMean([4, 16, 2048, 64], dtype, alone), { mode: 'fast', target, verify: true })
+  check(weighsItsMean([2, 3, 20, 4], 'f32', alone), {}, backend)
+})
 
 describe.each(Object.entries(forms))('%s', (_, form) => {
   test('is stored once', () => {

@@ -9,7 +9,7 @@ import type { Node } from '../../graph/node.ts'
 import { bytesOf, dataInputs, type Region } from '../body/region.ts'
 import type { Made } from '../cost/candidateMemo.ts'
 import { type Refused, refuse } from '../refusal.ts'
-import type { Group } from './groups.ts'
+import type { Group, Groups } from './groups.ts'
 import { behindProduct, byMember } from './pieces.ts'
 import type { Planner } from './planner.ts'
 import { isFold, isProduct, related, type Sum, sumsIn, Tiles } from './tileSums.ts'
@@ -221,11 +221,12 @@ function partsOf(
       if (refused !== undefined) return refused
     }
   }
+  const values = new Set(ofSteps.keys())
   for (const [n, refused] of ofSteps) {
     const [cheapest] = parts
       .flatMap((part): { readonly part: Part; readonly storing: Part; readonly more: number }[] => {
         const { members, outputs } = part.region
-        if (!members.has(n) || outputs.includes(n)) return []
+        if (!members.has(n) || outputs.includes(n) || needsBefore(groups, members, values)) return []
         const region = { members, outputs: [...outputs, n] }
         const storing = judge.of(region)
         if (!storing.ok) return []
@@ -237,6 +238,27 @@ function partsOf(
     parts.splice(parts.indexOf(cheapest.part), 1, cheapest.storing)
   }
   return parts
+}
+
+/** Whether something that a kernel of these members reads needs one of some values: then it cannot be what stores them. */
+function needsBefore(groups: Groups, members: ReadonlySet<Node>, values: ReadonlySet<Node>): boolean {
+  const ranks = [...values].map((n) => groups.links.rankOf(groups.homeOf(n)?.id ?? -1) ?? Number.NEGATIVE_INFINITY)
+  const [first, least] = [Math.min(...[...values].map((n) => n.id)), Math.min(...ranks)]
+  const seen = new Set<Node>()
+  const stack = [...readBy(members)]
+  for (let x = stack.pop(); x !== undefined; x = stack.pop()) {
+    if (seen.has(x)) continue
+    seen.add(x)
+    const home = groups.homeOf(x)
+    // Operands have lower numbers than what is made of them, and what a group needs a lower rank.
+    const below = x.id > first ? dataInputs(x) : []
+    const beside = home !== undefined && (groups.links.rankOf(home.id) ?? least) > least ? home.inputs : []
+    for (const y of [...below, ...beside]) {
+      if (values.has(y)) return true
+      stack.push(y)
+    }
+  }
+  return false
 }
 
 /** What a kernel of these members reads. */
