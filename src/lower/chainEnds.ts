@@ -56,7 +56,16 @@ function byData(
   let whole = `${axis.name}_all`
   while (names.has(whole)) whole += '_'
   const { block } = loop
-  const ends = endsByData(tested, { lets, rows: role.rows, axis, whole, block, isWhole: blocks.whole, emit })
+  const ends = endsByData(tested, {
+    lets,
+    rows: role.rows,
+    batch: role.batch,
+    axis,
+    whole,
+    block,
+    isWhole: blocks.whole,
+    emit,
+  })
   return ends === undefined ? { axes: [] } : { ends, axes: [{ ...axis, name: whole }] }
 }
 

@@ -21,6 +21,8 @@ export interface Ends {
 export interface DataLoop {
   readonly lets: ReadonlyMap<ValueId, LetStmt>
   readonly rows: readonly string[]
+  /** Axes of which a program has one index: what lies along others besides is gone through with the loop. */
+  readonly batch: readonly string[]
   readonly axis: KernelAxis
   /** An axis that goes over all of it before the loop. */
   readonly whole: string
@@ -72,7 +74,7 @@ class Finder {
 
   /** The first index for which all conditions hold, and the one behind the last. */
   ends(conditions: readonly LetStmt[]): Ends | undefined {
-    const { axis, whole, block, isWhole, emit } = this.loop
+    const { axis, whole, batch, block, isWhole, emit } = this.loop
     const all = conditions.reduce<LetStmt | undefined>(
       (x, y) => (x === undefined ? y : this.scalar('bool', union(x.axes, y.axes), 'and', x, y)),
       undefined,
@@ -80,11 +82,12 @@ class Finder {
     if (all === undefined) return undefined
     const place = (offset: number): LetStmt =>
       this.made('i32', [whole], { kind: 'index', expr: ix.addConst(ix.axis(whole, axis.extent), offset) })
-    const axes = all.axes.filter((a) => a !== whole)
+    const axes = all.axes.filter((a) => batch.includes(a))
+    const folded = all.axes.filter((a) => !batch.includes(a))
     const end = (combiner: 'min' | 'max', offset: number, none: number): ValueId => {
       const otherwise = this.made('i32', [], { kind: 'const', value: none })
       const at = this.scalar('i32', all.axes, 'select', all, place(offset), otherwise)
-      const found = emit('i32', axes, { kind: 'reduce', combiner, arg: at.id, axes: [whole] })
+      const found = emit('i32', axes, { kind: 'reduce', combiner, arg: at.id, axes: folded })
       if (!isWhole) return found
       const up = combiner === 'max' ? block - 1 : 0
       const steps = ix.div(ix.addConst(ix.value(found, axis.extent + 1), up), block)

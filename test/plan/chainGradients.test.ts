@@ -136,7 +136,9 @@ const losses: Record<string, (results: Node) => Node> = {
 const slow: Machine = { ...small(1e9), memories: [{ bytes: Number.POSITIVE_INFINITY, bandwidth: 1e8 }], launch: 0 }
 
 describe('gradients of numbers through chains', () => {
-  test.each(Array.from({ length: seedsOf('SINTER_LOSSES', 2, 10) }, (_, i) => i))('seed %i', (seed) => {
+  // The last sums keys' gradients over heads, all of which stand in a step whose ends data give.
+  const drawn = Array.from({ length: seedsOf('SINTER_LOSSES', 2, 9) }, (_, i) => i)
+  test.each([...drawn, 9])('seed %i', (seed) => {
     const { under, what } = caseOf(200 + seed, 'f32')
     const [name, loss] = at(Object.entries(losses), seed % Object.keys(losses).length)
     const compiled = runGraph(under(loss), seed, slow)
