@@ -200,7 +200,7 @@ export function chainForm(planned: Body, role: ChainRole): Found<ChainForm> {
     const own = new Set(s.index.flatMap((e) => [...axesOf(e)]))
     if (role.depth.some((t) => own.has(t)))
       return refuse('unaligned-output', 'a result runs along the depth of a product that a chain holds whole')
-    if (!role.shared.some((t) => own.has(t))) continue
+    if (!isOfSteps(s, role)) continue
     ofSteps.push(s)
     if (role.columns.some((t) => own.has(t)) || !role.shared.every((t) => own.has(t)))
       return refuse('unaligned-output', 'a result of a step runs along a part of the axes that a chain goes through')
@@ -209,6 +209,10 @@ export function chainForm(planned: Body, role: ChainRole): Found<ChainForm> {
   }
   return { ok: true, body, folds, ofSteps }
 }
+
+/** Whether a result runs along the shared axes of a chain. */
+export const isOfSteps = ({ index }: BodyStore, { shared }: Pick<ChainRole, 'shared'>): boolean =>
+  index.some((e) => shared.some((t) => axesOf(e).has(t)))
 
 /** Values that follow from some folds. */
 export function lateOf(body: Body, folds: ReadonlySet<ValueId>): Set<ValueId> {

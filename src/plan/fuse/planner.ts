@@ -1,13 +1,12 @@
 /** Merging of groups along the edges between them: each trial builds the kernel of both, and a refusal is kept with its reason. */
 
-import { axesOf } from '../../affine/expr.ts'
 import { invariant } from '../../diagnostics/errors.ts'
 import type { Node } from '../../graph/node.ts'
 import type { NumericsMode } from '../../kernel/ir.ts'
 import type { Machine } from '../../target/machine.ts'
 import { MergeQueue, type Pair } from '../algorithms/mergeQueue.ts'
+import { isOfSteps } from '../axes/chain.ts'
 import { holdsProducts } from '../axes/roles.ts'
-import type { BodyStore } from '../body/body.ts'
 import { bytesOf, dataInputs, type Region } from '../body/region.ts'
 import { type StoredForms, storedBytes } from '../body/stored.ts'
 import { tooLarge } from '../cost/bounds.ts'
@@ -177,10 +176,9 @@ export class Planner {
    */
   private kernelOf(region: Region): Outcome {
     const made = this.judge.of(region)
-    const shared = made.ok ? made.roles.chain?.shared : undefined
-    if (!made.ok || shared === undefined) return made
-    const isOfSteps = ({ index }: BodyStore): boolean => index.some((e) => shared.some((a) => axesOf(e).has(a)))
-    return made.body.stores.some((s) => !this.demanded.has(s.node) && isOfSteps(s))
+    const chain = made.ok ? made.roles.chain : undefined
+    if (!made.ok || chain === undefined) return made
+    return made.body.stores.some((s) => !this.demanded.has(s.node) && isOfSteps(s, chain))
       ? refuse('unaligned-output', 'a value runs along the axis that a chain of products goes through in blocks')
       : made
   }

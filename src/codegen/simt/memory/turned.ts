@@ -4,7 +4,7 @@ import type { Access } from '../../../schedule/simt/access/access.ts'
 import type { Turned } from '../../../schedule/simt/access/loadPlan.ts'
 import { flatIndex } from '../../../schedule/simt/part/facts.ts'
 import { and, type Block, bin, type Ex, int, isYes, lit, lt, mul, sub, uint, v, when } from '../ir/ir.ts'
-import { type Registers, withLane } from '../ir/registers.ts'
+import type { Registers } from '../ir/registers.ts'
 import { Point } from '../nest/point.ts'
 import { behindLoads, coordinate, tid } from '../nest/scope.ts'
 import { packedWords, packingOf, storedValue } from './memory.ts'
@@ -21,7 +21,11 @@ export function moved({ scope, lanes, here }: Point, { rows, columns }: Turned):
   return new Point(scope, new Map([...lanes, at(rows, sub(column, row)), at(columns, sub(row, column))]), here)
 }
 
-/** Whether what a lane moves is there. */
+/** The two elements of a row that a lane holds. */
+const neighbours = (point: Point, { columns }: Turned): readonly Point[] =>
+  point.laneGroups(columns, 2).flatMap((g) => g.points)
+
+/** Whether what a lane moves is there. Its rows are others' than those that it holds, so each is asked where it stands (`allowed` asks a whole vector once). */
 export function isThere(at: Point, access: Access, axes: readonly string[]): Ex {
   const { scope, lanes } = at
   const inside = axes.map((a) =>
@@ -65,9 +69,7 @@ export function loadTurned(
     own = guarded
   }
   out.push({ k: 'let', name: across, value: { k: 'turn', type: 'u32', a: own } })
-  const targets = [0, 1].map((lane) =>
-    new Point(scope, withLane(point.lanes, turned.columns, lane), point.here).registerOf(to, scope.part.axesOf(l.id)),
-  )
+  const targets = neighbours(point, turned).map((q) => q.registerOf(to, scope.part.axesOf(l.id)))
   takeFieldsOf(scope, p, () => v('u32', across), targets, out)
 }
 
@@ -83,10 +85,7 @@ export function storeTurned(
   const { scope } = point
   const { unit } = scope
   const p = unit.param(s.param)
-  const values = [0, 1].map((lane) => {
-    const q = new Point(scope, withLane(point.lanes, turned.columns, lane), point.here)
-    return storedValue(q, s, q.read(s.value))
-  })
+  const values = neighbours(point, turned).map((q) => storedValue(q, s, q.read(s.value)))
   const [word = uint(0)] = packedWords(p, values, packingOf(scope, s, isCoarse))
   const across = unit.name(`${p.name}_turned`)
   out.push({ k: 'let', name: across, value: { k: 'turn', type: 'u32', a: word } })

@@ -1,5 +1,5 @@
 /** Loads that a thread can make before it needs them, in whole groups of words, each thread what it will read itself. */
-import { valuesOf } from '../../../affine/expr.ts'
+import { axesOf, valuesOf } from '../../../affine/expr.ts'
 import type { LetStmt } from '../../../kernel/ir.ts'
 import type { Layout } from '../layout/layout.ts'
 import type { SharedArrayPlan } from '../storage/sharedMemory.ts'
@@ -68,8 +68,15 @@ export function elementPlanOf(at: Place, l: LetStmt): LoadPlan | undefined {
 }
 
 /** Whether what an access reads is written by nobody meanwhile. */
-export const isReadOnly = (at: Place, { param }: Access): boolean =>
+const isReadOnly = (at: Place, { param }: Access): boolean =>
   at.param(param).access === 'read' && !at.setting.mayAlias(param)
+
+/** Whether a load can be made a step of a loop early: its place follows from positions alone, among them the loop's, and nobody writes there. */
+export function isEarly(at: Place, axis: string, { op }: LetStmt): boolean {
+  if (op.kind !== 'load' || !isReadOnly(at, op)) return false
+  const exprs = [...op.index, ...op.mask.map((b) => b.expr)]
+  return exprs.every((e) => valuesOf(e).size === 0) && exprs.some((e) => axesOf(e).has(axis))
+}
 
 /** Bytes of a thread's words of some loads. */
 export const threadBytes = (plans: readonly LoadPlan[]): number => plans.reduce((n, x) => n + x.groups * x.words * 4, 0)

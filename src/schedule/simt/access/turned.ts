@@ -2,7 +2,6 @@
  * Accesses across the rows of a fragment: a thread holds two neighbours of a row, but what lies side by side in memory are neighbours of a column (the biases of an
  * attention's gradients by its keys). A warp moves blocks of 8 x 8 halves as they lie in memory, a word a thread, and a matrix unit's instruction turns them.
  */
-
 import { isSideBySide } from '../part/contiguity.ts'
 import { flatIndex } from '../part/facts.ts'
 import { elementBits } from '../storage/words.ts'

@@ -5,12 +5,11 @@
  * stands in memory. A thread reads only words that it loaded itself, so that none of this needs a barrier.
  */
 
-import { axesOf as axesIn, valuesOf } from '../../../affine/expr.ts'
 import { foldAxes } from '../../../kernel/folds.ts'
 import { type LetStmt, type LoopStmt, operandsOf, type ValueId } from '../../../kernel/ir.ts'
 import { allStmts, ancestorsOf } from '../../../kernel/walk.ts'
 import type { LoadPlan } from '../access/loadPlan.ts'
-import { copiesArray, isReadOnly, loadPlanOf, threadBytes, turnedPlanOf } from '../access/loads.ts'
+import { copiesArray, isEarly, loadPlanOf, threadBytes, turnedPlanOf } from '../access/loads.ts'
 import type { KnownRange, Place } from '../access/place.ts'
 import { spanOf } from '../layout/layout.ts'
 import { type StageLoads, stageLoadsOf } from './stageLoads.ts'
@@ -131,12 +130,6 @@ function isWorthwhile({ part, layout, setting }: Place, loop: LoopStmt, { start,
 /** A load of a loop's body that can be made early: nothing of its place is computed in the loop, and nobody writes there. */
 function earlyLoad(at: Place, axis: string, l: LetStmt): LoadPlan | undefined {
   return at.part.isMain(l.id) && isEarly(at, axis, l) ? loadPlanOf(at, l) : undefined
-}
-
-function isEarly(at: Place, axis: string, { op }: LetStmt): boolean {
-  if (op.kind !== 'load' || !isReadOnly(at, op)) return false
-  const exprs = [...op.index, ...op.mask.map((b) => b.expr)]
-  return exprs.every((e) => valuesOf(e).size === 0) && exprs.some((e) => axesIn(e).has(axis))
 }
 
 /** As many loads as fit a number of bytes a thread. */

@@ -2,10 +2,9 @@
  * Loads ahead of a product in vectors, where nothing copies in the background: what its operands are computed from is loaded into registers a step of the
  * depth early, so that loads of both operands are on their way together while the step before is multiplied. A thread loads what it will write into the tiles.
  */
-import { axesOf as axesIn, valuesOf } from '../../../affine/expr.ts'
 import type { LetStmt, LoopStmt, ValueId } from '../../../kernel/ir.ts'
 import { allStmts } from '../../../kernel/walk.ts'
-import { copyPlanOf, elementPlanOf, isReadOnly } from '../access/loads.ts'
+import { copyPlanOf, elementPlanOf, isEarly } from '../access/loads.ts'
 import type { LoadedEarly, Place } from '../access/place.ts'
 import { stageLayout } from '../layout/partLayout.ts'
 
@@ -68,11 +67,4 @@ function usesOf(at: Place, stages: readonly LetStmt[]): ReadonlyMap<ValueId, num
   for (const l of stages)
     for (const x of closureOf(at, l)) out.set(x.id, (out.get(x.id) ?? (at.part.isMain(x.id) ? 1 : 0)) + 1)
   return out
-}
-
-/** Whether a load can be made a step early: its place follows from positions alone, among them the loop's, and nobody writes there. */
-function isEarly(at: Place, axis: string, { op }: LetStmt): boolean {
-  if (op.kind !== 'load' || !isReadOnly(at, op)) return false
-  const exprs = [...op.index, ...op.mask.map((b) => b.expr)]
-  return exprs.every((e) => valuesOf(e).size === 0) && exprs.some((e) => axesIn(e).has(axis))
 }
